@@ -19,11 +19,7 @@ from timing import per_call, per_round, settle
 
 ITEM: dict[str, Any] = {
     "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "name": {"type": "string"},
-        "tags": {"type": "array"},
-    },
+    "properties": {"id": {"type": "integer"}, "name": {"type": "string"}, "tags": {"type": "array"}},
     "required": ["id", "name", "tags"],
 }
 SCHEMA = {"type": "object", "properties": {"items": {"type": "array", "items": ITEM}}}
@@ -111,12 +107,7 @@ def main() -> None:
     found = per_call(quick, ROUNDS)
     found |= per_round({name: timed(call) for name, call in work.items()}, ROUNDS)
     rows = [
-        Row(
-            "the default strategies, 100 messages",
-            found["apply"],
-            found["send"],
-            "json.dumps of them",
-        ),
+        Row("the default strategies, 100 messages", found["apply"], found["send"], "json.dumps of them"),
         Row("the whole set, 100 messages", found["prepare"], found["send"], "json.dumps of them"),
     ]
     rows += [
@@ -130,15 +121,7 @@ def main() -> None:
     ]
     for size in CHUNKS:
         each = found[f"scan {size}"]
-        rows.append(
-            Row(
-                f"two stops, 1 MB in pieces of {size}",
-                each,
-                found["find"],
-                "str.find",
-                kind="at most",
-            )
-        )
+        rows.append(Row(f"two stops, 1 MB in pieces of {size}", each, found["find"], "str.find", kind="at most"))
     for size in CHUNKS:
         each = found[f"scan {size}"] / len(long)
         peer = found[f"short {size}"] / len(short)

@@ -17,10 +17,7 @@ def main() -> None:
     gate = Gate(supported=("anthropic",))
     fits = NodeModule("core.ai.callPrompt", FIVE)
     swaps = NodeModule("core.ai.callPrompt", FIVE, FallbackModel("anthropic", "claude-opus-4-5"))
-    sizes = {
-        count: NodeModule("a.b", tuple(f"x-host-acme-k{one}" for one in range(count)))
-        for count in COUNTS
-    }
+    sizes = {count: NodeModule("a.b", tuple(f"x-host-acme-k{one}" for one in range(count))) for count in COUNTS}
 
     def anew() -> None:
         Gate(catalog_check(catalog)).decide(fits, "anthropic", "claude-opus-4-5")

@@ -23,10 +23,7 @@ ALONE = 200
 PIECES = 100
 ROUNDS = 5
 SMALL, LARGE = 10_000, 1_000_000
-VALUE = {
-    "model": "claude-opus-4-5",
-    "messages": [{"role": "user", "content": "What is the capital of France?"}],
-}
+VALUE = {"model": "claude-opus-4-5", "messages": [{"role": "user", "content": "What is the capital of France?"}]}
 OFFER = Offer(KIND, {"type": "object"}, {"type": "object"}, ("sync", "streaming"))
 ECHO = Registration("echo", "tool", (OFFER,), ("discrete",))
 COST = (CostLine("discrete", 1),)
@@ -36,9 +33,7 @@ class Echo:
     async def send(self, _: Registration, invocation: Invocation) -> Reply:
         return Reply(invocation.id, invocation.input, cost=COST)
 
-    async def stream(
-        self, _: Registration, invocation: Invocation
-    ) -> AsyncIterator[Partial | Reply]:
+    async def stream(self, _: Registration, invocation: Invocation) -> AsyncIterator[Partial | Reply]:
         for number in range(1, PIECES + 1):
             yield Partial(invocation.id, number, {"text": "Paris"})
         yield Reply(invocation.id, VALUE, cost=COST)
@@ -97,9 +92,7 @@ def overhead(folder: Path) -> list[Row]:
             return await runtime.invoke("echo", KIND, VALUE, keep_content=False)
 
         async def stream() -> object:
-            opened = await runtime.invoke(
-                "echo", KIND, VALUE, semantics="streaming", keep_content=False
-            )
+            opened = await runtime.invoke("echo", KIND, VALUE, semantics="streaming", keep_content=False)
             return [piece async for piece in runtime.stream(opened)]
 
         settle()
@@ -120,14 +113,7 @@ def overhead(folder: Path) -> list[Row]:
         Row(alone, best["invoke"], best["append"], "a durable append, alone", kind="at most"),
         Row(alone, best["invoke"], best["commit"], "a bare commit", kind="at most"),
         Row(many, best["invoke 64"], 1 / 4_000, "4,000 a second", bar=1),
-        Row(
-            many,
-            best["invoke 64"],
-            best["append 64"],
-            "a durable append, 64 at once",
-            "s",
-            "at most",
-        ),
+        Row(many, best["invoke 64"], best["append 64"], "a durable append, 64 at once", "s", "at most"),
         Row(many, best["invoke 64"], best["commit"], "a bare commit", bar=1),
         Row(f"{many}, not kept", best["private 64"], best["invoke 64"], "kept", "s", "at most"),
         Row(

@@ -22,9 +22,7 @@ def schema(properties: int) -> dict[str, Any]:
     """Return objects of ten fields each, every second one a variant behind a reference."""
     defs = {}
     for number in range(properties // 10):
-        fields: dict[str, Any] = {
-            f"field_{n}": {"type": "string", "description": "What it is."} for n in range(9)
-        }
+        fields: dict[str, Any] = {f"field_{n}": {"type": "string", "description": "What it is."} for n in range(9)}
         kind = {"type": "string", "enum": [f"kind_{number}"]}
         defs[f"Shape{number}"] = {
             "type": "object",
@@ -82,11 +80,7 @@ def main() -> None:
             kind="at most",
         ),
         Row(
-            "lint 1,000 properties for all profiles",
-            found["every"],
-            found["parse"],
-            "json.loads of it",
-            kind="at most",
+            "lint 1,000 properties for all profiles", found["every"], found["parse"], "json.loads of it", kind="at most"
         ),
         Row(
             "lint 1,000 properties for all profiles",
@@ -102,13 +96,7 @@ def main() -> None:
             "without a finding",
             kind="at most",
         ),
-        Row(
-            "rewrite 1,000 properties",
-            found["fix"],
-            found["every"],
-            "lint for all profiles",
-            kind="at most",
-        ),
+        Row("rewrite 1,000 properties", found["fix"], found["every"], "lint for all profiles", kind="at most"),
         Row(
             "a property of 8,000",
             found["large"] / 8_000,

@@ -6,9 +6,7 @@ from modelpact.negotiation.negotiate import decide
 from rows import Row, emit
 from timing import per_call, settle
 
-SEVEN = (
-    "tools,structured-output,streaming,image-input,reasoning,prompt-caching:preferred,context>=200k"
-)
+SEVEN = "tools,structured-output,streaming,image-input,reasoning,prompt-caching:preferred,context>=200k"
 COUNTS = (7, 14, 28, 56)
 ROOM = 1.25
 """How much a need may cost at 56 needs beside what it costs at 7, to call that linear."""

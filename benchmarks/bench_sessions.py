@@ -26,9 +26,7 @@ def thirty_needs() -> list[ContextProvider]:
     """Needs that both models meet as far as they are hard; some preferred ones are unmet."""
     known = default_catalog()
     names = [capability.id for capability in CAPABILITIES.values() if capability.kind == "flag"]
-    met = [
-        n for n in names if all(known.resolve(m).claim(n).support == "native" for m in (ONE, OTHER))
-    ]
+    met = [n for n in names if all(known.resolve(m).claim(n).support == "native" for m in (ONE, OTHER))]
     unmet = [n for n in names if n not in met]
     needs = [*met[:20], "context>=100k", *(f"{name}:preferred" for name in unmet)][:31]
     return [ContextProvider(f"provider-{n}", needs=(need,)) for n, need in enumerate(needs)]

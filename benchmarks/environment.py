@@ -67,9 +67,7 @@ def _name(requirement: str) -> str:
 
 def _pip(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(PYTHON), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    return subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, check=False, env=clean()
-    )
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, env=clean())
 
 
 def _must(answer: subprocess.CompletedProcess[str]) -> None:
@@ -87,16 +85,7 @@ def clean() -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """Return the versions that are measured."""
-    names = [
-        "modelpact",
-        "msgspec",
-        "litellm",
-        "pydantic-ai-slim",
-        "langchain-openai",
-        "json-repair",
-    ]
+    names = ["modelpact", "msgspec", "litellm", "pydantic-ai-slim", "langchain-openai", "json-repair"]
     code = f"from importlib.metadata import version\nfor n in {names!r}: print(n, version(n))"
-    listed = subprocess.run(
-        [str(PYTHON), "-c", code], capture_output=True, text=True, check=True, env=clean()
-    )
+    listed = subprocess.run([str(PYTHON), "-c", code], capture_output=True, text=True, check=True, env=clean())
     return dict(line.split() for line in listed.stdout.splitlines())

@@ -39,9 +39,7 @@ class Result:
     @property
     def absent(self) -> str:
         """Why there are no figures, or an empty string."""
-        return (
-            f"FAILED: {self.failed}" if self.failed else self.skipped and f"skipped: {self.skipped}"
-        )
+        return f"FAILED: {self.failed}" if self.failed else self.skipped and f"skipped: {self.skipped}"
 
 
 def table(result: Result) -> str:

@@ -61,9 +61,7 @@ def settle() -> None:
     gc.freeze()
 
 
-def processes(
-    commands: Mapping[str, Sequence[str]], counts: Mapping[str, int]
-) -> dict[str, list[float]]:
+def processes(commands: Mapping[str, Sequence[str]], counts: Mapping[str, int]) -> dict[str, list[float]]:
     """Return the wall times of fresh processes, interleaved; one run of each beforehand."""
     times: dict[str, list[float]] = {name: [] for name in commands}
     for command in commands.values():

@@ -12,11 +12,7 @@ terminal = asyncio.Lock()
 
 @provider.capability(
     "urn:example:ask",
-    input={
-        "type": "object",
-        "properties": {"question": {"type": "string"}},
-        "required": ["question"],
-    },
+    input={"type": "object", "properties": {"question": {"type": "string"}}, "required": ["question"]},
     output={"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]},
     semantics="async",
 )

@@ -15,11 +15,7 @@ PASSAGES = (
 
 @provider.capability(
     "urn:example:passages",
-    input={
-        "type": "object",
-        "properties": {"query": {"type": "string", "minLength": 1}},
-        "required": ["query"],
-    },
+    input={"type": "object", "properties": {"query": {"type": "string", "minLength": 1}}, "required": ["query"]},
     output={
         "type": "object",
         "properties": {"passages": {"type": "array", "items": {"type": "string"}}},

@@ -6,9 +6,7 @@ from typing import Any
 
 from modelpact.providers.sdk import CapabilityCall, FinalOutput, Provider
 
-provider = Provider(
-    "babbler", "model", units=("tokens.input", "tokens.output", "currency"), currency="USD"
-)
+provider = Provider("babbler", "model", units=("tokens.input", "tokens.output", "currency"), currency="USD")
 WORDS = ("every", "pact", "holds", "while", "models", "say", "what", "they", "can", "do")
 
 

@@ -24,9 +24,7 @@ async def main(folder: str, provider: str, capability: str, request: str) -> Non
         runtime = Runtime(ledger, name="worker-1", default_transport=transport)
         async with serve_runtime(runtime, identity, trust, port=port) as host:
             print(f"{host.url} waits for {provider}", flush=True)
-            while (registered := runtime.registry.find(provider)) is None or registered[
-                1
-            ] != "active":
+            while (registered := runtime.registry.find(provider)) is None or registered[1] != "active":
                 await asyncio.sleep(0.1)
             invocation = await runtime.invoke(provider, capability, json.loads(request))
             print(invocation.state, invocation.output or invocation.error)

@@ -16,11 +16,7 @@ PLACE = {
 
 @provider.capability(
     "urn:example:distance",
-    input={
-        "type": "object",
-        "properties": {"start": PLACE, "end": PLACE},
-        "required": ["start", "end"],
-    },
+    input={"type": "object", "properties": {"start": PLACE, "end": PLACE}, "required": ["start", "end"]},
     output={"type": "object", "properties": {"km": {"type": "integer"}}, "required": ["km"]},
     rates={"discrete": 2_000_000_000},  # 0.002 EUR per call
 )

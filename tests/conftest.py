@@ -26,9 +26,7 @@ for _variable in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
 os.environ["MODELPACT_DATA"] = tempfile.mkdtemp(prefix="modelpact-tests-")
 atexit.register(shutil.rmtree, os.environ["MODELPACT_DATA"], ignore_errors=True)
 
-settings.register_profile(
-    "modelpact", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
-)
+settings.register_profile("modelpact", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("modelpact")
 
 
@@ -79,10 +77,7 @@ NAMES = NameTables(
 
 
 def claims(
-    supports: Mapping[str, object],
-    *,
-    target: str = "acme/model",
-    excludes: Iterable[tuple[str, ...]] = (),
+    supports: Mapping[str, object], *, target: str = "acme/model", excludes: Iterable[tuple[str, ...]] = ()
 ) -> Claims:
     """Make claims from support levels; a number or a choice is the value of a native claim."""
     constraints = tuple(Constraint(" with ".join(names), names) for names in excludes)

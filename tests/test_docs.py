@@ -20,9 +20,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 ALL_PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
-REPOSITORY_PATH = re.compile(
-    r"`((?:src|tests|docs|examples|benchmarks|tools|packaging|\.\w+)/[\w./-]+)`"
-)
+REPOSITORY_PATH = re.compile(r"`((?:src|tests|docs|examples|benchmarks|tools|packaging|\.\w+)/[\w./-]+)`")
 NAMES_IN_FILE = re.compile(r"((?:`[\w.]+`, )*`[\w.]+`) in\s`(src/[\w/]+\.py)`")
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 UPDATE = bool(os.environ.get("UPDATE_DOCS"))
@@ -78,10 +76,7 @@ def test_toml_examples_are_toml(page: Path, text: str) -> None:
 
 def codes_table() -> str:
     lines = ["| code | where | cause | remedy |", "|---|---|---|---|"]
-    lines += [
-        f"| `{entry.code}` | {entry.where} | {entry.cause} | {entry.remedy} |"
-        for entry in error_codes()
-    ]
+    lines += [f"| `{entry.code}` | {entry.where} | {entry.cause} | {entry.remedy} |" for entry in error_codes()]
     return "\n".join(lines) + "\n"
 
 
@@ -161,15 +156,9 @@ def definitions(path: Path) -> set[str]:
 def test_functions_are_in_the_files_that_the_paths_name() -> None:
     """The tables of the architecture name functions that exist, in the files beside them."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    named = [
-        (name, file) for names, file in NAMES_IN_FILE.findall(page) for name in names.split(", ")
-    ]
+    named = [(name, file) for names, file in NAMES_IN_FILE.findall(page) for name in names.split(", ")]
     assert len(named) > 40
-    assert [
-        f"{name} in {file}"
-        for name, file in named
-        if name.strip("`") not in definitions(ROOT / file)
-    ] == []
+    assert [f"{name} in {file}" for name, file in named if name.strip("`") not in definitions(ROOT / file)] == []
 
 
 SCRIPTS = sorted([*(ROOT / "benchmarks").rglob("*.py"), *(ROOT / "examples").glob("*.py")])

@@ -5,10 +5,7 @@ import sys
 
 import pytest
 
-HEAVY = (
-    *("asyncio", "cryptography", "httptools", "jsonschema_rs", "prompt_toolkit", "psycopg"),
-    *("sqlite3", "ssl"),
-)
+HEAVY = (*("asyncio", "cryptography", "httptools", "jsonschema_rs", "prompt_toolkit", "psycopg"), *("sqlite3", "ssl"))
 
 
 def run(code: str) -> str:

@@ -52,11 +52,7 @@ def test_every_clause_has_an_id_of_its_own() -> None:
 
 def test_every_quoted_id_exists() -> None:
     known = {clause for page in SPEC.glob("*.md") for clause in ids_on(page)}
-    files = [
-        *(ROOT / "src").rglob("*.py"),
-        *(ROOT / "tests").rglob("*.py"),
-        *(ROOT / "docs").rglob("*.md"),
-    ]
+    files = [*(ROOT / "src").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]
     unknown = {
         f"{path.relative_to(ROOT)}: {clause}"
         for path in files

@@ -67,10 +67,7 @@ def portkey() -> Iterator[Started]:
     if not main.exists():
         folder.mkdir(parents=True, exist_ok=True)
         # With a later server of node's its streams fail.
-        wanted = {
-            "dependencies": {"@portkey-ai/gateway": PORTKEY},
-            "overrides": {"@hono/node-server": "1.14.1"},
-        }
+        wanted = {"dependencies": {"@portkey-ai/gateway": PORTKEY}, "overrides": {"@hono/node-server": "1.14.1"}}
         (folder / "package.json").write_text(json.dumps(wanted))
         subprocess.run(["npm", "install", "--silent"], cwd=folder, check=True)
     command = ["node", str(main), f"--port={port}", "--headless"]
@@ -82,9 +79,7 @@ def first_answer(upstream: Started) -> float:
     """Return the seconds from starting the gateway to its first answer."""
     begun = time.monotonic()
     with serving(upstream, CORE) as server:
-        request = urllib.request.Request(
-            server.url(), chat(300).encode(), {"Authorization": f"Bearer {KEY}"}
-        )
+        request = urllib.request.Request(server.url(), chat(300).encode(), {"Authorization": f"Bearer {KEY}"})
         with urllib.request.urlopen(request, timeout=30) as answer:
             answer.read()
         return time.monotonic() - begun
@@ -101,20 +96,11 @@ def main() -> None:
         base = upstream.url("/v1")
         servers: dict[str, tuple[Started, Mapping[str, str]]] = {
             "upstream": (upstream, {}),
-            "through": (
-                stack.enter_context(started("gateway.passthrough", upstream.url(), core=CORE)),
-                {},
-            ),
-            "modelpact": (
-                stack.enter_context(serving(upstream, CORE)),
-                {},
-            ),
+            "through": (stack.enter_context(started("gateway.passthrough", upstream.url(), core=CORE)), {}),
+            "modelpact": (stack.enter_context(serving(upstream, CORE)), {}),
         }
         custom = {"x-portkey-provider": "openai", "x-portkey-custom-host": base}
-        for name, peer, headers in (
-            ("litellm", lambda: litellm(base), {}),
-            ("portkey", portkey, custom),
-        ):
+        for name, peer, headers in (("litellm", lambda: litellm(base), {}), ("portkey", portkey, custom)):
             if name in given.without:
                 continue
             try:
@@ -138,9 +124,7 @@ CASES = {
 """A body, and over how many connections it is sent at once. A stream has a hundred events."""
 
 
-def measure(
-    servers: Mapping[str, tuple[Started, Mapping[str, str]]], seconds: int
-) -> dict[tuple[str, str], Figures]:
+def measure(servers: Mapping[str, tuple[Started, Mapping[str, str]]], seconds: int) -> dict[tuple[str, str], Figures]:
     """Put each under each load in turn, a few times over, and keep the best of each."""
     found: dict[tuple[str, str], Figures] = {}
     for case, (body, connections) in CASES.items():

@@ -51,8 +51,7 @@ class _Far(asyncio.Protocol):
         if not self._streams:
             _IDLE.append(self)
             self.near.reply(
-                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b"
-                % (len(body), body)
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
             )
 
 
@@ -107,9 +106,7 @@ class _Near(asyncio.Protocol):
 async def main(url: str) -> None:
     place = urlsplit(url)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(
-        lambda: _Near(place.hostname, place.port, place.path), "127.0.0.1", 0
-    )
+    server = await loop.create_server(lambda: _Near(place.hostname, place.port, place.path), "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 

@@ -77,9 +77,7 @@ def loaded(
         command = [generator(), "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "60s"]
         command += ["-s", script.name]
         before = server.processor_seconds()
-        said = subprocess.run(
-            pinned([*command, server.url()], core), capture_output=True, text=True, check=True
-        ).stdout
+        said = subprocess.run(pinned([*command, server.url()], core), capture_output=True, text=True, check=True).stdout
         used = server.processor_seconds() - before
     found = json.loads(_FIGURES.findall(said)[-1])
     if found["failed"] or not found["requests"]:

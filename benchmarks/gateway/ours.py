@@ -34,10 +34,7 @@ def serving(upstream: Started, core: int | None = None) -> Iterator[Started]:
         command = [sys.executable, "-m", "modelpact", "serve", "--json", "--port", "0"]
         command += ["--config", str(config), "--store", store]
         process = subprocess.Popen(
-            pinned(command, core),
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "MODELPACT_TOKEN": KEY},
+            pinned(command, core), stdout=subprocess.PIPE, text=True, env={**os.environ, "MODELPACT_TOKEN": KEY}
         )
         try:
             assert process.stdout is not None

@@ -27,10 +27,7 @@ def pass_through(client: Client, url: str) -> Handler:
 
 
 async def main(url: str) -> None:
-    async with (
-        Client(limits=_LIMITS) as client,
-        await serve(pass_through(client, url), "127.0.0.1", 0) as server,
-    ):
+    async with Client(limits=_LIMITS) as client, await serve(pass_through(client, url), "127.0.0.1", 0) as server:
         print(server.port, flush=True)
         await asyncio.Event().wait()
 

@@ -32,9 +32,7 @@ async def main(url: str) -> None:
             async with session.request(request.method, url, headers=headers, data=body) as answer:
                 headers = _passed_on(answer.headers)
                 if answer.content_length is not None:
-                    return web.Response(
-                        status=answer.status, headers=headers, body=await answer.read()
-                    )
+                    return web.Response(status=answer.status, headers=headers, body=await answer.read())
                 response = web.StreamResponse(status=answer.status, headers=headers)
                 await response.prepare(request)
                 async for part in answer.content.iter_any():

@@ -38,9 +38,7 @@ def test_a_model_does_not_differ_from_itself() -> None:
         (UNKNOWN, NO, None),
     ],
 )
-def test_support_is_lost_gained_unsure_or_other(
-    before: object, after: object, kind: str | None
-) -> None:
+def test_support_is_lost_gained_unsure_or_other(before: object, after: object, kind: str | None) -> None:
     found = differences(resolve(tool_calling=before), resolve(tool_calling=after))
     assert found.get("tool-calling") == kind
 

@@ -15,11 +15,7 @@ from tests.conftest import catalog, fact, lineage
 FLAGS = ["tool_calling", "streaming", "image_input", "reasoning", "top_k", "web_search"]
 LIMITS = ["context_window", "max_input", "max_output"]
 STATEMENTS = st.fixed_dictionaries(
-    {},
-    optional={
-        **{name: st.booleans() for name in FLAGS},
-        **{name: st.integers(1, 10**12) for name in LIMITS},
-    },
+    {}, optional={**{name: st.booleans() for name in FLAGS}, **{name: st.integers(1, 10**12) for name in LIMITS}}
 )
 
 
@@ -42,9 +38,7 @@ def test_merged_facts_promise_no_more_than_any_lineage(
     first: dict[str, int | bool], other: dict[str, int | bool]
 ) -> None:
     """MP-C4, MP-C3: the more cautious value wins; a missing field is silence."""
-    records = merge(
-        [lineage("a", fact("openai/m", **first)), lineage("b", fact("openai/m", **other))]
-    )
+    records = merge([lineage("a", fact("openai/m", **first)), lineage("b", fact("openai/m", **other))])
     record = records["openai"]["m"]
     for field in FLAGS:
         votes = [caps[field] for caps in (first, other) if field in caps]
@@ -55,9 +49,7 @@ def test_merged_facts_promise_no_more_than_any_lineage(
 @pytest.mark.parametrize("value", ["unknown", "emulated", {"restricted": "on request"}], ids=str)
 def test_a_vote_that_is_not_a_plain_yes_is_not_read_as_native(value: object) -> None:
     """The grammar of statements has these values, so a lineage may use them."""
-    resolution = catalog("", lineage("a", fact("openai/m", tool_calling=value))).resolve(
-        "openai", "m"
-    )
+    resolution = catalog("", lineage("a", fact("openai/m", tool_calling=value))).resolve("openai", "m")
     assert resolution.claim("tool-calling").support != "native"
 
 
@@ -96,10 +88,7 @@ def test_the_most_cautious(statements: list[Stated], expected: Stated) -> None:
 
 def windows(*statements: dict[str, int]) -> tuple[object, object]:
     names = "abc"
-    lineages = [
-        lineage(name, fact("openai/m", **caps))
-        for name, caps in zip(names, statements, strict=False)
-    ]
+    lineages = [lineage(name, fact("openai/m", **caps)) for name, caps in zip(names, statements, strict=False)]
     resolution = catalog("", *lineages).resolve("openai", "m")
     return resolution.claim("context-window").value, resolution.claim("max-input").value
 
@@ -132,8 +121,7 @@ def test_the_highest_price_is_taken_for_each_part() -> None:
 
 
 @pytest.mark.parametrize(
-    ("price", "expected"),
-    [(None, -1), (Price(), -1), (Price(5), -1), (Price(5, 6), 11), (Price(0, 0), 0)],
+    ("price", "expected"), [(None, -1), (Price(), -1), (Price(5), -1), (Price(5, 6), 11), (Price(0, 0), 0)]
 )
 def test_prices_sort_by_input_and_output_together(price: Price | None, expected: int) -> None:
     assert sorting_price(price) == expected

@@ -55,8 +55,7 @@ def test_flags_by_minimum_support() -> None:
 
 
 @pytest.mark.parametrize(
-    ("minimum", "expected"),
-    [(0, [0, 1, 2, 3, 4]), (1, [0, 1, 2]), (200, [1, 2]), (201, [2]), (10**12, [])],
+    ("minimum", "expected"), [(0, [0, 1, 2, 3, 4]), (1, [0, 1, 2]), (200, [1, 2]), (201, [2]), (10**12, [])]
 )
 def test_limits_by_minimum(minimum: int, expected: list[int]) -> None:
     assert places(small().index.at_least("context-window", minimum)) == expected
@@ -67,8 +66,7 @@ def test_retired_models_are_marked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "expected"),
-    [("anthropic", [0]), ("gemini", [1]), ("openai", [2, 3, 4]), ("vllm", []), ("nobody", [])],
+    ("provider", "expected"), [("anthropic", [0]), ("gemini", [1]), ("openai", [2, 3, 4]), ("vllm", []), ("nobody", [])]
 )
 def test_models_of_a_provider(provider: str, expected: list[int]) -> None:
     assert places(small().index.of_provider(provider)) == expected

@@ -45,19 +45,10 @@ BAD_RULES = {
         f'{ANY}\ncaps.input_modalities = ["text", "smell"]',
         ["caps.input_modalities", "unknown modality 'smell'"],
     ),
-    "unknown output": (
-        f'{ANY}\ncaps.output_modalities = ["smell"]',
-        ["caps.output_modalities", "smell"],
-    ),
+    "unknown output": (f'{ANY}\ncaps.output_modalities = ["smell"]', ["caps.output_modalities", "smell"]),
     "no text": (f'{ANY}\ncaps.input_modalities = ["image"]', ["caps.input_modalities", "text"]),
-    "listed twice": (
-        f'{ANY}\ncaps.input_modalities = ["text", "text"]',
-        ["caps.input_modalities", "twice"],
-    ),
-    "no such caps field": (
-        f"{ANY}\ncaps.tool_caling = true",
-        ["caps.tool_caling", "did you mean tool_calling"],
-    ),
+    "listed twice": (f'{ANY}\ncaps.input_modalities = ["text", "text"]', ["caps.input_modalities", "twice"]),
+    "no such caps field": (f"{ANY}\ncaps.tool_caling = true", ["caps.tool_caling", "did you mean tool_calling"]),
     "no such field": (f"{ANY}\ncapz = 1\ncaps.seed = true", ["capz"]),
     "flag of a wrong type": (f"{ANY}\ncaps.streaming = 1", ["caps.streaming", "true, false"]),
     "flag of a wrong word": (f'{ANY}\ncaps.streaming = "yes"', ["caps.streaming", "native"]),
@@ -72,22 +63,13 @@ BAD_RULES = {
     "restricted without a reason": (f"{ANY}\ncaps.seed = {{ restricted = '' }}", ["caps.seed"]),
     "no match": ("caps.seed = true", ["match"]),
     "unknown match kind": ('match = { kind = "regex" }\ncaps.seed = true', ["match", "prefix_any"]),
-    "match kind of a wrong type": (
-        'match = { kind = ["any"] }\ncaps.seed = true',
-        ["match", "prefix_any"],
-    ),
+    "match kind of a wrong type": ('match = { kind = ["any"] }\ncaps.seed = true', ["match", "prefix_any"]),
     "match of another kind": (
         'match = { kind = "exact", prefixes = ["a"] }\ncaps.seed = true',
         ["match.model", "match.prefixes"],
     ),
-    "match without names": (
-        'match = { kind = "prefix_any", prefixes = [] }\ncaps.seed = true',
-        ["match.prefixes"],
-    ),
-    "match with an empty name": (
-        'match = { kind = "exact", model = "" }\ncaps.seed = true',
-        ["match.model"],
-    ),
+    "match without names": ('match = { kind = "prefix_any", prefixes = [] }\ncaps.seed = true', ["match.prefixes"]),
+    "match with an empty name": ('match = { kind = "exact", model = "" }\ncaps.seed = true', ["match.model"]),
     "no caps": (ANY, ["caps"]),
     "source of a wrong type": (f"{ANY}\nsource = 5\ncaps.seed = true", ["source"]),
     "date of a wrong type": (f"{ANY}\ndate = 2026-01-01\ncaps.seed = true", ["date"]),
@@ -186,9 +168,7 @@ def test_a_good_folder_is_read(tmp_path: Path) -> None:
         ("not = toml = at all", ["not TOML"]),
     ],
 )
-def test_bad_providers_name_file_and_field(
-    tmp_path: Path, providers: str, words: list[str]
-) -> None:
+def test_bad_providers_name_file_and_field(tmp_path: Path, providers: str, words: list[str]) -> None:
     """S004-9-3, S004-9-1: tags are sorted and free of duplicates; unknown ids fail the build."""
     with pytest.raises(CatalogError) as caught:
         read_sources(folder(tmp_path, providers))
@@ -196,9 +176,7 @@ def test_bad_providers_name_file_and_field(
         assert word in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "names", ['[vendors]\nx = "nobody"', '[families]\n"x-" = "nobody"', "vendors = 5"]
-)
+@pytest.mark.parametrize("names", ['[vendors]\nx = "nobody"', '[families]\n"x-" = "nobody"', "vendors = 5"])
 def test_bad_names_name_the_file(tmp_path: Path, names: str) -> None:
     with pytest.raises(CatalogError, match=r"names\.toml"):
         read_sources(folder(tmp_path, PROVIDER, names))

@@ -90,8 +90,7 @@ def test_provider_aliases_are_the_provider(alias: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alias", "provider"),
-    [("claude", "anthropic"), ("google", "gemini"), ("grok", "xai"), ("openai", "openai")],
+    ("alias", "provider"), [("claude", "anthropic"), ("google", "gemini"), ("grok", "xai"), ("openai", "openai")]
 )
 def test_the_bundled_catalog_knows_the_aliases(alias: str, provider: str) -> None:
     """MP-C7: provider aliases such as claude, google and grok."""
@@ -108,9 +107,7 @@ def test_the_bundled_catalog_knows_the_aliases(alias: str, provider: str) -> Non
         ("openai", "gpt-4o-2024-08-06", ("openai", "gpt-4o")),
     ],
 )
-def test_the_bundled_catalog_knows_the_spellings(
-    provider: str, model: str, own: tuple[str, str]
-) -> None:
+def test_the_bundled_catalog_knows_the_spellings(provider: str, model: str, own: tuple[str, str]) -> None:
     resolution, vendor = resolve(provider, model), resolve(*own)
     assert resolution.vendor == own[0]
     for name in ("tool-calling", "image-input", "reasoning"):

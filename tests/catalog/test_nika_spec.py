@@ -139,12 +139,7 @@ def test_step_2_scans_rules_in_file_order() -> None:
         ('scope.api_dialect = ["anthropic"]', "nobody", "anthropic", True),
         ('scope.api_dialect = ["anthropic"]', "nobody", None, False),
         ('scope.providers = ["gemini"]\nscope.api_dialect = ["gemini"]', "gemini", None, True),
-        (
-            'scope.providers = ["gemini"]\nscope.api_dialect = ["gemini"]',
-            "gemini",
-            "openai-chat",
-            False,
-        ),
+        ('scope.providers = ["gemini"]\nscope.api_dialect = ["gemini"]', "gemini", "openai-chat", False),
     ],
 )
 def test_step_2_scopes(scope: str, provider: str, api: str | None, applies: bool) -> None:
@@ -163,10 +158,7 @@ def test_step_3_absent_fields_keep_their_value() -> None:
 LISTS = {
     "input_modalities": (["text", "image", "pdf"], ["text", "audio"]),
     "output_modalities": (["text", "speech"], ["image-gen"]),
-    "supported_parameters": (
-        ["batch-api", "context-caching", "parallel-tool-calls", "prompt-caching"],
-        ["citations"],
-    ),
+    "supported_parameters": (["batch-api", "context-caching", "parallel-tool-calls", "prompt-caching"], ["citations"]),
 }
 
 
@@ -254,9 +246,7 @@ def test_a_parameter_of_the_list_is_a_capability(name: str) -> None:
         ("schema", "native", "native"),
     ],
 )
-def test_json_mode_decides_structured_output_and_json_object(
-    mode: str, structured: str, objects: str
-) -> None:
+def test_json_mode_decides_structured_output_and_json_object(mode: str, structured: str, objects: str) -> None:
     """S004-4-7: `schema` includes `object`."""
     resolution = catalog(rule('kind = "any"', f'caps.json_mode = "{mode}"')).resolve("openai", "m")
     assert resolution.claim("structured-output").support == structured

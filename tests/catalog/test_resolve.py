@@ -74,9 +74,7 @@ def test_each_layer_overwrites_the_one_before(name: str, support: str, layer: st
 def test_the_trace_names_every_layer() -> None:
     """MP-C1: each layer leaves its name in the trace."""
     trace = layered().resolve("openai", "gpt-x").trace
-    assert [entry.layer for entry in trace] == [
-        *["defaults", "rule", "facts", "correction", "evidence", "overlay"]
-    ]
+    assert [entry.layer for entry in trace] == [*["defaults", "rule", "facts", "correction", "evidence", "overlay"]]
     assert trace[1].rule == "the rule"
     assert (trace[1].source, trace[1].date) == ("https://rule.example", "2025-05-05")
     assert trace[2].fields["context-window"] == {"one": 2000}
@@ -121,9 +119,7 @@ def test_unknown_names_never_raise(provider: str, model: str, api: str | None) -
     assert resolution.trace[0].layer == "defaults"
 
 
-@pytest.mark.parametrize(
-    "wrong", [(None, "m"), ("p", None), (5, "m"), ("p", b"m"), ([], "m"), ("p", "m", 5)], ids=str
-)
+@pytest.mark.parametrize("wrong", [(None, "m"), ("p", None), (5, "m"), ("p", b"m"), ([], "m"), ("p", "m", 5)], ids=str)
 def test_names_that_are_no_strings_are_input_errors(wrong: tuple[Any, ...]) -> None:
     with pytest.raises(InputError):
         resolve(*wrong)
@@ -184,9 +180,7 @@ def test_constraints_come_with_the_models_they_are_for() -> None:
     excludes = ["structured-output", "tool-calling"]
     """
     source = catalog(rules)
-    assert [
-        constraint.name for constraint in source.resolve("vertex", "gemini-2.5").constraints
-    ] == ["not both"]
+    assert [constraint.name for constraint in source.resolve("vertex", "gemini-2.5").constraints] == ["not both"]
     assert source.resolve("vertex", "gemini-3").constraints == ()
 
 
@@ -207,20 +201,12 @@ def test_dates_and_status_are_the_providers_own() -> None:
     earlier = Fact("openai", "m", {"seed": True}, None, "", "2026-05-06")
     source = catalog("", lineage("a", stated), lineage("b", earlier))
     resolution = source.resolve("openai", "m")
-    assert (resolution.released, resolution.retires, resolution.status) == (
-        "2025-01-02",
-        "2026-05-06",
-        "beta",
-    )
+    assert (resolution.released, resolution.retires, resolution.status) == ("2025-01-02", "2026-05-06", "beta")
     passed_on = source.resolve("openrouter", "openai/m")
     assert (passed_on.released, passed_on.retires, passed_on.price) == ("", "", None)
 
 
 def test_claims_can_be_looked_up_by_alias() -> None:
     resolution = layered().resolve("openai", "gpt-x")
-    assert (
-        resolution.claim("contextWindow")
-        == resolution.claim("context")
-        == resolution.claim("context-window")
-    )
+    assert resolution.claim("contextWindow") == resolution.claim("context") == resolution.claim("context-window")
     assert claims({"tools": "native"}).claim("tool-calling").support == "native"

@@ -38,9 +38,7 @@ def test_malformed_input_is_an_input_error(tmp_path: Path, content: bytes) -> No
 
 
 @pytest.mark.parametrize(("name", "date"), [("../../pwned", "2099-01-01"), ("litellm", "zzzz")])
-def test_a_lineage_header_with_a_path_or_an_invalid_date_is_refused(
-    tmp_path: Path, name: str, date: str
-) -> None:
+def test_a_lineage_header_with_a_path_or_an_invalid_date_is_refused(tmp_path: Path, name: str, date: str) -> None:
     source = tmp_path / "x.jsonl"
     source.write_bytes(lineage(name, date))
     with pytest.raises((InputError, ProblemsError)):

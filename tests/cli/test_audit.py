@@ -34,10 +34,7 @@ def test_show_lists_envelopes_events_and_one_event(run: Run, store: Path) -> Non
     envelopes = ok(run("audit", "show"))
     assert "run-1" in envelopes
     assert "a test" in envelopes
-    assert [entry["id"] for entry in json.loads(ok(run("audit", "show", "--json")))] == [
-        "run-1",
-        "session-1",
-    ]
+    assert [entry["id"] for entry in json.loads(ok(run("audit", "show", "--json")))] == ["run-1", "session-1"]
     events = ok(run("audit", "show", "run-1")).splitlines()
     assert ["run-1:1" in events[0], "run-1:2" in events[1]] == [True, True]
     first = ok(run("audit", "show", "run-1", "--limit", "1"))
@@ -74,9 +71,7 @@ def test_tail_shows_the_latest(run: Run, store: Path) -> None:
 
 def test_tail_follows(store: Path) -> None:
     command = ["audit", "tail", "--follow", "--json", "--store", f"sqlite:{store}"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "modelpact", *command], stdout=subprocess.PIPE, text=True
-    ) as started:
+    with subprocess.Popen([sys.executable, "-m", "modelpact", *command], stdout=subprocess.PIPE, text=True) as started:
         assert started.stdout is not None
         first = [json.loads(started.stdout.readline())["id"] for _ in range(3)]
         assert first[-1] == "run-1:2"
@@ -89,9 +84,7 @@ def test_tail_follows(store: Path) -> None:
         started.kill()
 
 
-def test_an_export_can_be_verified_elsewhere_with_the_public_key(
-    run: Run, store: Path, tmp_path: Path
-) -> None:
+def test_an_export_can_be_verified_elsewhere_with_the_public_key(run: Run, store: Path, tmp_path: Path) -> None:
     ok(run("identity", "init"))
     (tmp_path / "keys.json").write_text(ok(run("identity", "export")))
     ok(run("audit", "export", "run-1", "--sign", "-o", "run.jsonl"))
@@ -137,9 +130,7 @@ def test_verify_against_an_expected_head(run: Run, store: Path) -> None:
 def test_import_is_idempotent(run: Run, store: Path, tmp_path: Path) -> None:
     ok(run("audit", "export", "run-1", "-o", "run.jsonl.gz"))
     other = ("--store", f"sqlite:{tmp_path / 'other.db'}")
-    assert "2 events imported, 0 were already here" in ok(
-        run("audit", "import", "run.jsonl.gz", *other)
-    )
+    assert "2 events imported, 0 were already here" in ok(run("audit", "import", "run.jsonl.gz", *other))
     second = json.loads(ok(run("audit", "import", "run.jsonl.gz", "--json", *other)))
     assert second == {"envelope": "run-1", "events": 0, "known": 2, "left": 0}
     piped = run("audit", "import", "-", *other, stdin=ok(run("audit", "export", "run-1")))
@@ -161,9 +152,7 @@ def test_an_archive_can_be_dropped_from_the_store(run: Run, store: Path) -> None
     assert "not the archive of session-1" in second.stderr
 
 
-def test_the_store_is_that_of_the_option_the_configuration_or_the_user(
-    run: Run, store: Path, tmp_path: Path
-) -> None:
+def test_the_store_is_that_of_the_option_the_configuration_or_the_user(run: Run, store: Path, tmp_path: Path) -> None:
     (tmp_path / "modelpact.toml").write_text('[store]\nurl = "sqlite:here.db"\n')
     assert f"there is no ledger in {tmp_path / 'here.db'}" in run("audit", "show").stderr
     with Ledger.open(f"sqlite:{tmp_path / 'here.db'}") as ledger:
@@ -196,9 +185,7 @@ def test_a_long_verification_shows_a_progress_bar(tmp_path: Path) -> None:
     assert output.endswith("\x1b[K")
 
 
-def test_the_keys_of_others_are_not_trusted_by_default(
-    run: Run, store: Path, tmp_path: Path
-) -> None:
+def test_the_keys_of_others_are_not_trusted_by_default(run: Run, store: Path, tmp_path: Path) -> None:
     other = Keyring.init(tmp_path / "other")
     (tmp_path / "other.json").write_bytes(other.export())
     ok(run("identity", "init"))

@@ -51,9 +51,7 @@ def test_chat_uses_the_address_and_says_so(tmp_path: Path) -> None:
 
 def test_the_configuration_overrides_the_environment(run: Run, tmp_path: Path) -> None:
     with FakeOpenAI().in_thread() as fake:
-        (tmp_path / "modelpact.toml").write_text(
-            f'[providers.openai]\nbase_url = "{fake.base_url}"\n'
-        )
+        (tmp_path / "modelpact.toml").write_text(f'[providers.openai]\nbase_url = "{fake.base_url}"\n')
         arguments = ("chat", "--model", "openai/gpt-4o")
         done = run(*arguments, stdin="Hi\n", OPENAI_BASE_URL="https://nobody.example/v1")
     assert done.stdout == "You said: Hi\n"
@@ -63,9 +61,7 @@ def test_probe_says_which_address_it_uses(run: Run) -> None:
     arguments = ("probe", "openai/gpt-4o", "--dry-run", "--capability", "streaming")
     address = "http://127.0.0.1:9/v1"
     done = run(*arguments, OPENAI_BASE_URL=address)
-    assert done.stdout.startswith(
-        f"Probe openai/gpt-4o at {address} (from OPENAI_BASE_URL): stream"
-    )
+    assert done.stdout.startswith(f"Probe openai/gpt-4o at {address} (from OPENAI_BASE_URL): stream")
     data = json.loads(run(*arguments, "--json", OPENAI_BASE_URL=address).stdout)
     assert data["address"] == {"url": address, "from": "OPENAI_BASE_URL"}
     assert "address" not in json.loads(run(*arguments, "--json").stdout)

@@ -53,11 +53,7 @@ LITELLM = {
 def test_update_merges_a_newer_file_for_one_user(run: Run, tmp_path: Path) -> None:
     lines = (LINEAGES / "litellm.jsonl").read_text(encoding="utf-8").splitlines()
     header = json.loads(lines[0]) | {"date": "2099-01-01", "version": "99"}
-    fact = {
-        "provider": "openai",
-        "model": "brand-new-model",
-        "caps": {"tool_calling": True, "context_window": 777_000},
-    }
+    fact = {"provider": "openai", "model": "brand-new-model", "caps": {"tool_calling": True, "context_window": 777_000}}
     newer = tmp_path / "litellm.jsonl"
     rows = [header, *map(json.loads, lines[1:200]), fact]
     newer.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")

@@ -22,9 +22,7 @@ REFUSED = "openai/gpt-4o-2024-05-13"
 
 
 def configure(folder: Path, more: str = "", **fakes: FakeServer) -> None:
-    providers = (
-        f'[providers.{name}]\nbase_url = "{fake.base_url}"\n' for name, fake in fakes.items()
-    )
+    providers = (f'[providers.{name}]\nbase_url = "{fake.base_url}"\n' for name, fake in fakes.items())
     (folder / "modelpact.toml").write_text("\n".join([more, *providers]))
 
 
@@ -40,10 +38,7 @@ def test_a_refused_switch_explains_itself_and_suggests_a_model_that_works(tmp_pa
     assert suggestion is not None
     suggested = suggestion.target.removeprefix("openai/")
     models = [*MODELS, Model(suggested)]
-    with (
-        FakeOpenAI(models=models).in_thread() as openai,
-        FakeAnthropic().in_thread() as anthropic,
-    ):
+    with FakeOpenAI(models=models).in_thread() as openai, FakeAnthropic().in_thread() as anthropic:
         configure(tmp_path, openai=openai, anthropic=anthropic)
         with Terminal("chat", "--model", "openai/gpt-4o", cwd=tmp_path) as terminal:
             terminal.enter("Hello")
@@ -52,9 +47,7 @@ def test_a_refused_switch_explains_itself_and_suggests_a_model_that_works(tmp_pa
             terminal.expect("review is attached")
             terminal.enter(f"/model {REFUSED}")
             terminal.expect(f"{REFUSED} is refused: it does not meet 1 need.")
-            terminal.expect_match(
-                r"structured-output +is not supported +required by \S*review/judge"
-            )
+            terminal.expect_match(r"structured-output +is not supported +required by \S*review/judge")
             terminal.expect("Still on openai/gpt-4o; nothing has changed.")
             terminal.expect(f"Suggestion: openai/{suggested} meets every hard need.")
             terminal.enter("/model")
@@ -119,10 +112,8 @@ def test_the_stories_in_the_documentation(tmp_path: Path, settings: str, story: 
             else:
                 terminal.expect(line)
         terminal.at_prompt()
-    assert [
-        event for event in events(tmp_path) if event in ("session.rejected", "session.switched")
-    ] == [
-        *("session.rejected", "session.switched"),
+    assert [event for event in events(tmp_path) if event in ("session.rejected", "session.switched")] == [
+        *("session.rejected", "session.switched")
     ]
 
 
@@ -204,9 +195,7 @@ def test_killed_in_the_middle_of_an_answer_and_resumed(tmp_path: Path) -> None:
     assert any(str(entry).startswith("interrupted") for entry in errors)
 
 
-def test_a_resumed_session_whose_model_no_longer_fits_waits_for_a_switch(
-    tmp_path: Path,
-) -> None:
+def test_a_resumed_session_whose_model_no_longer_fits_waits_for_a_switch(tmp_path: Path) -> None:
     """Nothing silently downgrades, also not between two runs of the program."""
     configure(tmp_path, '[models."mock/mine"]\ntool_calling = true\n')
     with Terminal("chat", "--model", "mock/mine", "--need", "tools", cwd=tmp_path) as terminal:

@@ -30,9 +30,7 @@ def test_a_session_is_held_until_its_lease_is_released(url: str) -> None:
         lease_session(ledger, "a").release()
 
 
-def test_a_failed_lease_leaves_no_connection_open(
-    counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_lease_leaves_no_connection_open(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: PostgresConnection, sql: str, params: object = ()) -> None:
         raise LedgerUnavailable("the server is shutting down")
 

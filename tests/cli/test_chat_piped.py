@@ -77,9 +77,7 @@ def test_a_wrong_command_is_an_error_in_one_line(run: Run, line: str, message: s
         (("--resume", "x", "--need", "tools"), "--need is for a new session"),
     ],
 )
-def test_a_session_that_cannot_be_opened_exits_with_2(
-    run: Run, args: tuple[str, ...], message: str
-) -> None:
+def test_a_session_that_cannot_be_opened_exits_with_2(run: Run, args: tuple[str, ...], message: str) -> None:
     done = run("chat", *args, stdin="Hi\n", OPENAI_API_KEY="")
     assert done.returncode == 2
     assert message in done.stderr
@@ -89,9 +87,7 @@ def test_a_session_that_cannot_be_opened_exits_with_2(
 def test_json_output_has_one_object_per_turn_or_event(run: Run, tmp_path: Path) -> None:
     """MP-I2: every command has `--json`; here turns, refusals and errors are data."""
     (tmp_path / "modelpact.toml").write_text(SMALL)
-    lines = (
-        "Hi\n/model small\n/model\n/needs\n/params seed=7\n/cost\n/audit\n/history\n/oops\n/quit\n"
-    )
+    lines = "Hi\n/model small\n/model\n/needs\n/params seed=7\n/cost\n/audit\n/history\n/oops\n/quit\n"
     done = run("chat", "--json", "--model", "mock/demo", "--need", "tools", stdin=lines)
     assert done.returncode == 2
     assert done.stderr == ""

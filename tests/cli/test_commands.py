@@ -89,11 +89,7 @@ def test_wrong_usage_exits_with_2_and_no_traceback(run: Run, args: tuple[str, ..
 
 
 def test_models_lists_real_models_with_prices_cheapest_first(run: Run) -> None:
-    matches = data(
-        run(
-            "models", "--need", "tools,structured-output,context>=200k", "--sort", "price", "--json"
-        )
-    )
+    matches = data(run("models", "--need", "tools,structured-output,context>=200k", "--sort", "price", "--json"))
     prices = [model["price"]["input"] + model["price"]["output"] for model in matches["models"]]
     assert matches["total"] > 100
     assert prices == sorted(prices)
@@ -103,9 +99,7 @@ def test_models_lists_real_models_with_prices_cheapest_first(run: Run) -> None:
 
 def test_models_by_capability(run: Run) -> None:
     """S004-8-2: "A query by capability"."""
-    matches = data(
-        run("models", "--provider", "anthropic", "--capability", "computer-use", "--json")
-    )
+    matches = data(run("models", "--provider", "anthropic", "--capability", "computer-use", "--json"))
     names = [model["model"] for model in matches["models"]]
     assert "anthropic/claude-opus-4-5" in names
     assert all(name.startswith("anthropic/") for name in names)
@@ -149,9 +143,7 @@ def test_negotiate_in_the_stud_dialect(run: Run) -> None:
     answer = data(done)
     assert done.returncode == 1
     assert answer["ok"] is False
-    assert answer["missing"] == [
-        {"capability": "toolCalling", "requiredBy": ["sm"], "reason": "unsupported"}
-    ]
+    assert answer["missing"] == [{"capability": "toolCalling", "requiredBy": ["sm"], "reason": "unsupported"}]
     assert answer["warnings"] == [{"name": "promptCaching", "reason": "preferred-unmet"}]
     assert answer["error"]["class"] == "ProviderCapability"
     assert answer["error"]["code"] == "MissingCapability"
@@ -165,11 +157,7 @@ def test_negotiate_in_the_abp_dialect(run: Run) -> None:
     }
     done = run("negotiate", "--dialect", "abp", stdin=json.dumps(request))
     assert done.returncode == 1
-    assert json.loads(done.stdout) == {
-        "native": [],
-        "emulatable": [],
-        "unsupported": ["tool_edit"],
-    }
+    assert json.loads(done.stdout) == {"native": [], "emulatable": [], "unsupported": ["tool_edit"]}
     assert "CAPABILITY_UNSUPPORTED" in done.stderr
 
 
@@ -209,9 +197,7 @@ def test_completion_scripts(run: Run) -> None:
 
 def test_completion_of_a_target(run: Run) -> None:
     done = run(
-        _MODELPACT_COMPLETE="bash_complete",
-        COMP_WORDS="modelpact show anthropic/claude-opus-4-5",
-        COMP_CWORD="2",
+        _MODELPACT_COMPLETE="bash_complete", COMP_WORDS="modelpact show anthropic/claude-opus-4-5", COMP_CWORD="2"
     )
     assert "anthropic/claude-opus-4-5" in done.stdout
 

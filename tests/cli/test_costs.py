@@ -83,15 +83,10 @@ def test_tokens_without_a_price_have_a_note(run: Run, filled: str) -> None:
     assert data["failed"] == ["–", "–", "–"]
     assert all("estimated" in entry for entry in (note, second))
     assert unpriced == "? The price of these tokens is unknown."
-    assert (
-        unpaid == "– No money is recorded: the work failed, or is counted in time or pieces only."
-    )
+    assert unpaid == "– No money is recorded: the work failed, or is counted in time or pieces only."
     data = json.loads(run("costs", "--json").stdout)
     assert [row["provider"] for row in data["rows"] if row["unpriced"]] == ["guessed", "local"]
-    assert {entry["currency"]: entry["unpriced"] for entry in data["totals"]} == {
-        None: True,
-        "USD": False,
-    }
+    assert {entry["currency"]: entry["unpriced"] for entry in data["totals"]} == {None: True, "USD": False}
 
 
 def test_a_table_that_has_all_its_prices_needs_no_note(run: Run, filled: str) -> None:
@@ -103,10 +98,7 @@ def test_a_table_that_has_all_its_prices_needs_no_note(run: Run, filled: str) ->
 def test_json_has_integers(run: Run, filled: str) -> None:
     done = run("costs", "--by", "model", "--format", "json", "--store", filled)
     data = json.loads(done.stdout)
-    assert {row["model"]: row["amount_nano"] for row in data["rows"]} == {
-        "m": 6_484_567_891,
-        "n": 1,
-    }
+    assert {row["model"]: row["amount_nano"] for row in data["rows"]} == {"m": 6_484_567_891, "n": 1}
     assert data["totals"][0]["records"] == 4
     assert data["totals"][0]["estimated_nano"] == 250_000_000
     assert json.loads(run("costs", "--json", "--by", "model").stdout)["rows"] == data["rows"]

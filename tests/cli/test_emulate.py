@@ -24,20 +24,12 @@ def test_the_json_shape(run: Run) -> None:
     done = run("emulate", stdin=request("extended_thinking", "code_execution"))
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == {
-        "conversation": {
-            "messages": [{"role": "system", "content": [{"type": "text", "text": THINK}]}, USER]
-        },
+        "conversation": {"messages": [{"role": "system", "content": [{"type": "text", "text": THINK}]}, USER]},
         "report": {
             "applied": [
-                {
-                    "capability": "extended_thinking",
-                    "strategy": {"type": "system_prompt_injection", "prompt": THINK},
-                }
+                {"capability": "extended_thinking", "strategy": {"type": "system_prompt_injection", "prompt": THINK}}
             ],
-            "warnings": [
-                "Capability CodeExecution not emulated: "
-                "Cannot safely emulate sandboxed code execution"
-            ],
+            "warnings": ["Capability CodeExecution not emulated: Cannot safely emulate sandboxed code execution"],
         },
     }
 
@@ -46,10 +38,7 @@ def test_an_existing_system_message(run: Run) -> None:
     """An injection into a system message adds a text block of a newline and the prompt."""
     done = run("emulate", "--json", stdin=request("extended_thinking", messages=[SYSTEM, USER]))
     first = json.loads(done.stdout)["conversation"]["messages"][0]
-    assert first == {
-        "role": "system",
-        "content": [*SYSTEM["content"], {"type": "text", "text": f"\n{THINK}"}],
-    }
+    assert first == {"role": "system", "content": [*SYSTEM["content"], {"type": "text", "text": f"\n{THINK}"}]}
 
 
 def test_the_output_is_valid_input(run: Run) -> None:
@@ -89,10 +78,7 @@ def deep(levels: int) -> str:
 BAD: dict[str, tuple[str, str]] = {
     "an unknown capability": (request("telepathy"), "unknown abp capability 'telepathy'"),
     "another dialect's name": (request("toolCalling"), "unknown abp capability"),
-    "a capability that is a number": (
-        '{"capabilities": [5], "conversation": {"messages": []}}',
-        "5",
-    ),
+    "a capability that is a number": ('{"capabilities": [5], "conversation": {"messages": []}}', "5"),
     "capabilities in words": ('{"capabilities": "x", "conversation": {}}', "expected a list"),
     "no conversation": ('{"capabilities": []}', "conversation: expected an object"),
     "a malformed block": (
@@ -112,22 +98,13 @@ BAD: dict[str, tuple[str, str]] = {
     "a key twice": ('{"capabilities": [], "capabilities": []}', "'capabilities' occurs twice"),
     "NaN": ('{"capabilities": NaN}', "NaN is not JSON"),
     "deep nesting": ("[" * 100_000, "nested too deeply"),
-    "nesting": (
-        f'{{"capabilities": [], "conversation": {deep(500)}}}',
-        "nested more than 100 deep",
-    ),
+    "nesting": (f'{{"capabilities": [], "conversation": {deep(500)}}}', "nested more than 100 deep"),
     "not an object": ("[]", "expected an object"),
     "not JSON": ("{", "is not JSON"),
     "nothing": ("", "is not JSON"),
-    "half a character": (
-        request(messages=[{"role": "user", "content": "\ud800"}]),
-        "is half a character",
-    ),
+    "half a character": (request(messages=[{"role": "user", "content": "\ud800"}]), "is half a character"),
     "half a character in a config": (
-        request(
-            "streaming",
-            config={"strategies": {"streaming": {"type": "post_processing", "detail": "\ud800"}}},
-        ),
+        request("streaming", config={"strategies": {"streaming": {"type": "post_processing", "detail": "\ud800"}}}),
         "is half a character",
     ),
 }

@@ -71,9 +71,7 @@ def test_credentials_default_to_the_supported_providers(run: Run) -> None:
 
 
 def test_without_claims_the_catalog_answers(run: Run) -> None:
-    code, answer = ask(
-        run, claims=..., activeProvider="openai", activeModel="gpt-3.5-turbo-0613", redact=True
-    )
+    code, answer = ask(run, claims=..., activeProvider="openai", activeModel="gpt-3.5-turbo-0613", redact=True)
     assert code == 0
     assert answer["outcome"]["fallbackModel"] == "[REDACTED]"
     assert answer["outcome"]["originalModel"] == "gpt-3.5-turbo-0613"

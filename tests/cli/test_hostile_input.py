@@ -64,13 +64,9 @@ def test_verify_names_what_was_edited(run: Run, store: Path, statement: str, mes
     done = run("audit", "verify", "--keys", "keys.json")
     assert (done.returncode, done.stderr) == (1, "")
     assert message in done.stdout
-    broken = [
-        report for report in json.loads(run("audit", "verify", "--json").stdout) if not report["ok"]
-    ]
+    broken = [report for report in json.loads(run("audit", "verify", "--json").stdout) if not report["ok"]]
     assert broken
-    assert all(
-        report["broken"]["kind"] in message for report in broken if report["source"] in message
-    )
+    assert all(report["broken"]["kind"] in message for report in broken if report["source"] in message)
 
 
 COMMANDS = (
@@ -142,9 +138,7 @@ DEEP = '{"a":' + "[" * 20_000 + "]" * 20_000 + "}"
     ],
     ids=["utf-8", "text", "cause", "field", "digits", "half", "space", "deep", "keys", "fine"],
 )
-def test_a_hostile_export_is_rejected_without_a_traceback(
-    run: Run, tmp_path: Path, data: bytes, code: int
-) -> None:
+def test_a_hostile_export_is_rejected_without_a_traceback(run: Run, tmp_path: Path, data: bytes, code: int) -> None:
     (tmp_path / "e.jsonl").write_bytes(data)
     for command in ("verify", "import"):
         done = run("audit", command, "e.jsonl")
@@ -199,18 +193,13 @@ def test_a_password_in_a_store_is_not_shown(run: Run) -> None:
         assert word not in done.stdout + done.stderr
 
 
-def test_an_import_with_keys_imports_what_is_signed(
-    run: Run, store: Path, tmp_path: Path, keyring: Keyring
-) -> None:
+def test_an_import_with_keys_imports_what_is_signed(run: Run, store: Path, tmp_path: Path, keyring: Keyring) -> None:
     with Ledger.open(f"sqlite:{store}") as ledger:
         ledger.append(Draft("run-1", "run.completed", {}))
     (tmp_path / "e.jsonl").write_text(run("audit", "export", "run-1").stdout)
     other_store = ("--store", f"sqlite:{tmp_path / 'other.db'}")
     command = ("audit", "import", "e.jsonl", "--keys", "keys.json", *other_store)
-    assert (
-        "5 events imported, 0 were already here; 1 unsigned ones were skipped"
-        in run(*command).stdout
-    )
+    assert "5 events imported, 0 were already here; 1 unsigned ones were skipped" in run(*command).stdout
     done = json.loads(run(*command, "--unsigned", "--json").stdout)
     assert done == {"envelope": "run-1", "events": 1, "known": 5, "left": 0}
 

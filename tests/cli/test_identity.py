@@ -34,10 +34,7 @@ def test_the_life_cycle_of_keys_and_certificates(run: Run, folder: Path) -> None
     before = PublicKeys.parse(run("identity", "export").stdout)
     rotated = data(run("identity", "rotate", "--signing-key", "--json"))
     after = PublicKeys.parse(run("identity", "export").stdout)
-    assert rotated == {
-        "signing_key": after.current.key_id,
-        "handed_over_by": before.current.key_id,
-    }
+    assert rotated == {"signing_key": after.current.key_id, "handed_over_by": before.current.key_id}
     assert before.extended_by(after) == after
     (revoked,) = data(run("identity", "revoke", issued["serial"], "--json"))
     assert revoked["state"] == "revoked"
@@ -89,9 +86,7 @@ def test_exit_1_if_nothing_was_revoked_or_something_expired(run: Run, folder: Pa
         (("list", "--dir", "elsewhere"), "modelpact identity init"),
     ],
 )
-def test_wrong_usage_exits_with_2(
-    run: Run, folder: Path, args: tuple[str, ...], message: str
-) -> None:
+def test_wrong_usage_exits_with_2(run: Run, folder: Path, args: tuple[str, ...], message: str) -> None:
     done = run("identity", *args)
     assert done.returncode == 2
     assert message in done.stderr

@@ -69,16 +69,8 @@ def test_the_json_shape(run: Run, tmp_path: Path) -> None:
     assert finding["path"] == "/properties/reasoning"
     assert finding["profiles"] == ["tier1"]
     assert "not required" in finding["message"]
-    assert (finding["level"], finding["file"], finding["line"], finding["column"]) == (
-        "error",
-        "a.json",
-        8,
-        5,
-    )
-    assert json.loads(run("lint", name, "--for", "variants", "--format", "json").stdout) == {
-        "ok": True,
-        "findings": [],
-    }
+    assert (finding["level"], finding["file"], finding["line"], finding["column"]) == ("error", "a.json", 8, 5)
+    assert json.loads(run("lint", name, "--for", "variants", "--format", "json").stdout) == {"ok": True, "findings": []}
 
 
 def test_notes_do_not_fail(run: Run, tmp_path: Path) -> None:
@@ -95,11 +87,7 @@ def test_several_files_and_standard_input(run: Run, tmp_path: Path) -> None:
     names = [put(tmp_path, "a.json", CLEAN), put(tmp_path, "b c.json", {"type": "string"})]
     done = run("lint", *names, "-", stdin=json.dumps({"type": "string"}))
     assert done.returncode == 1
-    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == [
-        "b c.json:1:1",
-        "<stdin>:1:1",
-        "3 schemas",
-    ]
+    assert [line.split(": ")[0] for line in done.stdout.splitlines()] == ["b c.json:1:1", "<stdin>:1:1", "3 schemas"]
 
 
 def test_sarif(run: Run, tmp_path: Path) -> None:
@@ -149,9 +137,7 @@ def test_fix_reports_what_it_cannot_rewrite(run: Run, tmp_path: Path) -> None:
     name = put(tmp_path, "a.json", holding({"oneOf": [TEXT, {**TEXT, "minLength": 2}]}))
     done = run("lint", name, "--fix", "--for", "variants")
     assert done.returncode == 1
-    assert "a.json: /properties/x/oneOf: not rewritten: a value could match several branches" in (
-        done.stdout
-    )
+    assert "a.json: /properties/x/oneOf: not rewritten: a value could match several branches" in (done.stdout)
 
 
 def test_fix_of_standard_input_prints_the_schema(run: Run) -> None:
@@ -179,9 +165,7 @@ def test_pydantic_models(run: Run, tmp_path: Path) -> None:
     data = json.loads(done.stdout)
     assert done.returncode == 1
     assert {finding["rule"] for finding in data["findings"]} >= {"one-of", "required-property"}
-    assert {(finding["file"], finding["line"]) for finding in data["findings"]} == {
-        ("shop/models.py", 17)
-    }
+    assert {(finding["file"], finding["line"]) for finding in data["findings"]} == {("shop/models.py", 17)}
     done = run("lint", "shop.models:Drawing", "--fix")
     assert done.returncode == 0
     assert "anyOf" in json.loads(done.stdout)["properties"]["shape"]
@@ -213,13 +197,7 @@ def test_unknown_models_are_reported(run: Run, tmp_path: Path) -> None:
 def test_the_profiles_are_listed_with_their_sources(run: Run) -> None:
     """MP-L2: "Vendor profiles are versioned data with their limits, dates and sources"."""
     data = json.loads(run("lint", "--profiles", "--json").stdout)
-    assert [entry["id"] for entry in data["profiles"]] == [
-        "variants",
-        "tier1",
-        "openai",
-        "anthropic",
-        "gemini",
-    ]
+    assert [entry["id"] for entry in data["profiles"]] == ["variants", "tier1", "openai", "anthropic", "gemini"]
     assert all(entry["version"] and entry["sources"] for entry in data["profiles"])
     assert "2026-" in run("lint", "--profiles").stdout
 
@@ -240,9 +218,7 @@ BAD: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize(("stdin", "message"), BAD.values(), ids=BAD)
 @pytest.mark.parametrize("more", [(), ("--fix",)], ids=["lint", "fix"])
-def test_bad_input_is_an_error_in_one_line(
-    run: Run, stdin: str, message: str, more: tuple[str, ...]
-) -> None:
+def test_bad_input_is_an_error_in_one_line(run: Run, stdin: str, message: str, more: tuple[str, ...]) -> None:
     """MP-L3: "Input that is not JSON, not a schema, cyclic or very large gets a clear error"."""
     done = run("lint", "-", *more, stdin=stdin)
     assert done.returncode == 2

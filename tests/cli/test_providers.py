@@ -38,9 +38,7 @@ def desk(tmp_path: Path, run: Run) -> Path:
 
 def ask(folder: Path, question: str = "Ship it?", **more: Any) -> str:
     with Ledger.open(f"sqlite:{folder / 'work.db'}") as ledger:
-        opened = asyncio.run(
-            Runtime(ledger).invoke("human", ASK, {"question": question}, semantics="async", **more)
-        )
+        opened = asyncio.run(Runtime(ledger).invoke("human", ASK, {"question": question}, semantics="async", **more))
     return opened.id
 
 
@@ -67,10 +65,7 @@ def test_the_inbox_of_a_human(desk: Path, run: Run) -> None:
     text = run("invocations", "list").stdout
     assert first in text
     assert "Ship it?" in text
-    assert [invocation["id"] for invocation in data(run("invocations", "list", "--json"))] == [
-        second,
-        first,
-    ]
+    assert [invocation["id"] for invocation in data(run("invocations", "list", "--json"))] == [second, first]
     wrong = run("invocations", "answer", first, '{"reply": 1}')
     assert wrong.returncode == 2
     assert "does not fit" in wrong.stderr
@@ -84,10 +79,7 @@ def test_the_inbox_of_a_human(desk: Path, run: Run) -> None:
     assert done["settled_by"] in output
     assert run("invocations", "cancel", second, "--reason", "late").returncode == 0
     assert run("invocations", "cancel", second).returncode == 1
-    states = [
-        invocation["state"]
-        for invocation in data(run("invocations", "list", "--state", "all", "--json"))
-    ]
+    states = [invocation["state"] for invocation in data(run("invocations", "list", "--state", "all", "--json"))]
     assert states == ["cancelled", "completed"]
 
 
@@ -133,12 +125,7 @@ def test_an_answer_after_the_deadline_comes_too_late(desk: Path, run: Run) -> No
 def test_wrong_usage(desk: Path, run: Run, args: tuple[str, ...], code: int, message: str) -> None:
     (desk / "bad.json").write_text('{"id": "X Y"}')
     (desk / "bad.toml").write_text("= 1")
-    plain = {
-        **HUMAN,
-        "id": "far",
-        "baseUrl": "http://far.example",
-        "signingKey": "a" * 64,
-    }
+    plain = {**HUMAN, "id": "far", "baseUrl": "http://far.example", "signingKey": "a" * 64}
     (desk / "plain.json").write_text(json.dumps(plain))
     (desk / "broken.json").write_text(json.dumps({**plain, "baseUrl": "http://[::1"}))
     done = run(*args)
@@ -175,9 +162,7 @@ def test_of_two_answers_only_one_counts(desk: Path) -> None:
     url, strict = f"sqlite:{desk / 'work.db'}", ComplianceProfile(on_violation="deregister")
     waiting = ask(desk)
     with Ledger.open(url) as entry, Ledger.open(url) as two:
-        results = asyncio.run(
-            both(Runtime(entry, profile=strict), Runtime(two, profile=strict), waiting)
-        )
+        results = asyncio.run(both(Runtime(entry, profile=strict), Runtime(two, profile=strict), waiting))
         done = [came_one for came_one in results if not isinstance(came_one, Exception)]
         late = [came_one for came_one in results if isinstance(came_one, ContractError)]
         assert [entry.state for entry in done] == ["completed"]
@@ -187,12 +172,7 @@ def test_of_two_answers_only_one_counts(desk: Path) -> None:
 
 
 def test_the_list_shows_where_an_invocation_is_answered(desk: Path, run: Run) -> None:
-    remote = {
-        **HUMAN,
-        "id": "remote",
-        "baseUrl": "http://127.0.0.1:1",
-        "signingKey": "a" * 64,
-    }
+    remote = {**HUMAN, "id": "remote", "baseUrl": "http://127.0.0.1:1", "signingKey": "a" * 64}
     (desk / "remote.json").write_text(json.dumps(remote))
     assert run("providers", "register", "remote.json").returncode == 0
     local = ask(desk)
@@ -202,9 +182,7 @@ def test_the_list_shows_where_an_invocation_is_answered(desk: Path, run: Run) ->
     assert there.state == "failed"
     listing = run("invocations", "list", "--state", "all").stdout
     assert [line.split()[0] for line in listing.splitlines() if " here " in line] == [local]
-    assert [line.split()[0] for line in listing.splitlines() if " by provider " in line] == [
-        there.id
-    ]
+    assert [line.split()[0] for line in listing.splitlines() if " by provider " in line] == [there.id]
     refused = run("invocations", "answer", there.id, '{"answer": "x"}')
     assert refused.returncode == 2
     assert "of category human that was registered without a baseUrl" in refused.stderr
@@ -216,10 +194,7 @@ def test_an_invocation_is_shown_with_its_cost_and_events(desk: Path, run: Run) -
     output = run("invocations", "show", waiting).stdout
     assert "1 pieces" in output
     assert "by human, " in output
-    assert [line.split()[-1] for line in output.splitlines()[-2:]] == [
-        "capability.invoked",
-        "capability.completed",
-    ]
+    assert [line.split()[-1] for line in output.splitlines()[-2:]] == ["capability.invoked", "capability.completed"]
     expected = data(run("invocations", "show", waiting, "--json"))
     assert {line["unit"] for line in expected["cost"]["lines"]} == {"time", "discrete"}
     assert len(expected["events"]) == 2
@@ -228,9 +203,7 @@ def test_an_invocation_is_shown_with_its_cost_and_events(desk: Path, run: Run) -
 def test_deregistering_reports_the_open_invocations(desk: Path, run: Run) -> None:
     ask(desk)
     ask(desk)
-    assert (
-        "It may still answer: 2 open invocations." in run("providers", "deregister", "human").stdout
-    )
+    assert "It may still answer: 2 open invocations." in run("providers", "deregister", "human").stdout
     assert run("providers", "register", "human.json").returncode == 0
     done = run("providers", "deregister", "human", "--policy", "cancel", "--release")
     assert done.stdout.startswith("human is released (registry:4). Cancelled: 2 open")
@@ -303,9 +276,7 @@ def test_control_characters_from_a_provider_are_rejected_or_escaped(desk: Path, 
     waiting = ask(desk, "\x9b31m\u202e red")
     run("invocations", "answer", waiting, "--error", "no \x9b2J")
     with sqlite3.connect(desk / "work.db") as raw:  # as an older version let it in
-        raw.execute(
-            "UPDATE providers SET registration = REPLACE(registration, 'A question', '\\u001b[31m')"
-        )
+        raw.execute("UPDATE providers SET registration = REPLACE(registration, 'A question', '\\u001b[31m')")
     raw.close()
     for args in (
         ("providers", "list"),

@@ -20,9 +20,7 @@ context_window = 8192
 
 def check(workload: str, policy: str = "") -> WorkloadCheck:
     configuration = read_configuration(f"{policy}\n{MODELS}\n[workloads.extract]\n{workload}")
-    return check_workload(
-        configuration.workloads["extract"], configuration, configuration.catalog()
-    )
+    return check_workload(configuration.workloads["extract"], configuration, configuration.catalog())
 
 
 @pytest.mark.parametrize(
@@ -30,22 +28,14 @@ def check(workload: str, policy: str = "") -> WorkloadCheck:
     [
         ('model = "local/able"', True, ""),
         ('model = "local/able"\nfallback = "local/able"', True, ""),
-        (
-            'model = "local/able"\nfallback = "local/plain"',
-            True,
-            "the fallback local/plain does not meet the needs",
-        ),
+        ('model = "local/able"\nfallback = "local/plain"', True, "the fallback local/plain does not meet the needs"),
         (
             'model = "local/plain"\nfallback = "local/able"',
             True,
             "local/plain does not fit; every call will go to the fallback",
         ),
         ('model = "local/plain"', False, "local/plain does not meet the needs"),
-        (
-            'model = "local/plain"\nfallback = "local/plain"',
-            False,
-            "local/plain does not meet the needs",
-        ),
+        ('model = "local/plain"\nfallback = "local/plain"', False, "local/plain does not meet the needs"),
     ],
 )
 def test_the_model_and_the_fallback_decide(workload: str, runs: bool, problem: str) -> None:
@@ -70,7 +60,5 @@ def test_a_preferred_need_that_is_not_met_is_no_problem() -> None:
 
 @pytest.mark.parametrize(("emulate", "fits"), [("true", True), ("false", False)])
 def test_emulation_counts_if_the_policy_allows_it(emulate: str, fits: bool) -> None:
-    result = check(
-        'model = "local/plain"\nneeds = ["tools"]', policy=f"[policy]\nemulate = {emulate}"
-    )
+    result = check('model = "local/plain"\nneeds = ["tools"]', policy=f"[policy]\nemulate = {emulate}")
     assert result.verdict.ok is fits

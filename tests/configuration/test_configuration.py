@@ -40,9 +40,7 @@ needs = [{ capability = "context", minimum = "1M", level = "preferred", required
 def test_the_example_is_read() -> None:
     configuration = read_configuration(EXAMPLE)
     workload = configuration.workloads["extract"]
-    assert str(workload.needs) == (
-        "tool-calling, structured-output, context-window>=200000, prompt-caching:preferred"
-    )
+    assert str(workload.needs) == ("tool-calling, structured-output, context-window>=200000, prompt-caching:preferred")
     assert workload.needs[0].required_by == ("extract",)
     assert configuration.workloads["tables"].model == "anthropic/claude-opus-4-5"
     assert configuration.workloads["tables"].needs[0].required_by == ("reader",)
@@ -84,10 +82,7 @@ def test_compliance_profiles_are_named_sets_of_policy() -> None:
     assert configuration.profiles["strict"].on_violation == "deregister"
     assert configuration.profiles["strict"].require_identity
     assert configuration.profiles["lenient"].on_deregistration == "drain"
-    assert (configuration.contract.profile, configuration.contract.plain_http) == (
-        "strict",
-        ("models.lan",),
-    )
+    assert (configuration.contract.profile, configuration.contract.plain_http) == ("strict", ("models.lan",))
     assert read_configuration("").contract.profile == "standard"
 
 
@@ -196,9 +191,7 @@ def test_line_ends_and_joiners_are_allowed() -> None:
     assert read_configuration(text).models
 
 
-def test_the_ledger_is_beside_the_file_or_in_the_data_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ledger_is_beside_the_file_or_in_the_data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODELPACT_DATA", str(tmp_path / "data"))
     file = tmp_path / "modelpact.toml"
     own = f"sqlite:{tmp_path / 'data' / 'modelpact.db'}"

@@ -38,9 +38,7 @@ def test_json_and_toml_give_the_same_pack(tmp_path: Path) -> None:
         ("pack.json", '{"name": "a", "version": "1", "nodes": [7]}', r"nodes\[0\]"),
     ],
 )
-def test_an_invalid_manifest_is_reported_with_its_file(
-    tmp_path: Path, name: str, content: str, message: str
-) -> None:
+def test_an_invalid_manifest_is_reported_with_its_file(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
     with pytest.raises(ManifestError, match=message) as caught:
         load_pack(name, tmp_path)

@@ -26,8 +26,7 @@ ACCEPTED = [
     'needs = [{ capability = "tools", min_support = "native", required_by = ["a", "b"] }]',
     '[machines.m]\ncontract = "^1.1"\nneeds = ["tools"]\nstages = [{ name = "a", needs = [] }]',
     '[host]\nmodel = "openai/gpt-5"\npacks = ["p.json"]\ntoken = { env = "TOKEN" }\ngating = false',
-    '[gateway]\naliases = { fast = "openai/gpt-5" }\nlossy = true\n'
-    'telemetry = "http://127.0.0.1:4318"',
+    '[gateway]\naliases = { fast = "openai/gpt-5" }\nlossy = true\ntelemetry = "http://127.0.0.1:4318"',
 ]
 
 REJECTED = [
@@ -86,9 +85,7 @@ def test_loader_and_schema_accept(text: str, validator: jsonschema_rs.Validator)
 
 
 @pytest.mark.parametrize(("text", "where"), REJECTED)
-def test_loader_and_schema_reject(
-    text: str, where: str, validator: jsonschema_rs.Validator
-) -> None:
+def test_loader_and_schema_reject(text: str, where: str, validator: jsonschema_rs.Validator) -> None:
     with pytest.raises(ConfigurationError) as caught:
         read_configuration(text)
     problem = caught.value.problems[0]

@@ -4,19 +4,10 @@ from typing import Any
 
 PNG = "iVBORw0KGgo="
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}}
-WEATHER: dict[str, Any] = {
-    "name": "weather",
-    "description": "The weather.",
-    "input_schema": SCHEMA,
-}
+WEATHER: dict[str, Any] = {"name": "weather", "description": "The weather.", "input_schema": SCHEMA}
 CACHED: dict[str, Any] = {"cache_control": {"type": "ephemeral"}}
 TEXT = {"type": "text", "text": "What is this?"}
-USE: dict[str, Any] = {
-    "type": "tool_use",
-    "id": "toolu_1",
-    "name": "weather",
-    "input": {"city": "Paris"},
-}
+USE: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "weather", "input": {"city": "Paris"}}
 
 
 def user(content: Any = "Hi", **more: Any) -> dict[str, Any]:
@@ -66,46 +57,29 @@ BODIES: dict[str, dict[str, Any]] = {
     "an empty image": body(user([image(type="url", url=""), image(type="base64", x=1)])),
     "a document": body(user([DOCUMENT, TEXT])),
     "tools": body(tools=[WEATHER], tool_choice={"type": "auto"}),
-    "a custom, cached, strict tool": body(
-        tools=[{**WEATHER, **CACHED, "type": "custom", "strict": True}]
-    ),
+    "a custom, cached, strict tool": body(tools=[{**WEATHER, **CACHED, "type": "custom", "strict": True}]),
     "a bare tool": body(tools=[{"name": "now", "input_schema": {}}]),
-    "a tool with nulls": body(
-        tools=[{"name": "n", "input_schema": {}, "description": None, "strict": None}]
-    ),
-    "a tool with fields of its own": body(
-        tools=[{**WEATHER, "anthropic": 1, "openai-chat": 2, "description": ""}]
-    ),
+    "a tool with nulls": body(tools=[{"name": "n", "input_schema": {}, "description": None, "strict": None}]),
+    "a tool with fields of its own": body(tools=[{**WEATHER, "anthropic": 1, "openai-chat": 2, "description": ""}]),
     "a server's tool": body(tools=[{"type": "web_search_20250305", "name": "web_search"}]),
     "no tools": body(tools=[], stop_sequences=[]),
     "any tool": body(tools=[WEATHER], tool_choice={"type": "any"}),
     "one tool": body(tools=[WEATHER], tool_choice={"type": "tool", "name": "weather"}),
     "one tool, alone": body(
-        tools=[WEATHER],
-        tool_choice={"type": "tool", "name": "weather", "disable_parallel_tool_use": True},
+        tools=[WEATHER], tool_choice={"type": "tool", "name": "weather", "disable_parallel_tool_use": True}
     ),
-    "auto, alone": body(
-        tools=[WEATHER], tool_choice={"type": "auto", "disable_parallel_tool_use": True}
-    ),
-    "auto, not alone": body(
-        tools=[WEATHER], tool_choice={"type": "auto", "disable_parallel_tool_use": False}
-    ),
-    "none, alone": body(
-        tools=[WEATHER], tool_choice={"type": "none", "disable_parallel_tool_use": True}
-    ),
+    "auto, alone": body(tools=[WEATHER], tool_choice={"type": "auto", "disable_parallel_tool_use": True}),
+    "auto, not alone": body(tools=[WEATHER], tool_choice={"type": "auto", "disable_parallel_tool_use": False}),
+    "none, alone": body(tools=[WEATHER], tool_choice={"type": "none", "disable_parallel_tool_use": True}),
     "choices with more": body(tool_choice={"type": "auto", "name": "x"}),
-    "a null beside the choice": body(
-        tool_choice={"type": "auto", "disable_parallel_tool_use": None}
-    ),
+    "a null beside the choice": body(tool_choice={"type": "auto", "disable_parallel_tool_use": None}),
     "a call and its result": body(user(), assistant(TEXT, USE), user([result()])),
     "parallel calls": body(
         user(),
         assistant(USE, {**USE, "id": "toolu_2"}),
         user([result(), result("rain", "toolu_2"), {"type": "text", "text": "And?"}]),
     ),
-    "results in messages of their own": body(
-        user(), assistant(USE), user([result()]), user([result()]), user("And?")
-    ),
+    "results in messages of their own": body(user(), assistant(USE), user([result()]), user([result()]), user("And?")),
     "text after a call": body(user(), assistant(USE, TEXT)),
     "inputs of every kind": body(assistant({**USE, "input": None}, {**USE, "input": [1, "x"]})),
     "results in every form": body(
@@ -135,17 +109,11 @@ BODIES: dict[str, dict[str, Any]] = {
         )
     ),
     "thinking off": body(thinking={"type": "disabled"}),
-    "adaptive thinking": body(
-        thinking={"type": "adaptive", "display": "omitted"}, output_config={"effort": "high"}
-    ),
+    "adaptive thinking": body(thinking={"type": "adaptive", "display": "omitted"}, output_config={"effort": "high"}),
     "thinking without a budget": body(thinking={"type": "enabled", "budget_tokens": None}),
     "a schema": body(output_config={"format": {"type": "json_schema", "schema": SCHEMA}}),
-    "a schema and effort": body(
-        output_config={"format": {"type": "json_schema", "schema": SCHEMA}, "effort": "low"}
-    ),
-    "a schema with more": body(
-        output_config={"format": {"type": "json_schema", "schema": SCHEMA, "x": 1}, "y": 2}
-    ),
+    "a schema and effort": body(output_config={"format": {"type": "json_schema", "schema": SCHEMA}, "effort": "low"}),
+    "a schema with more": body(output_config={"format": {"type": "json_schema", "schema": SCHEMA, "x": 1}, "y": 2}),
     "empty settings": body(output_config={}),
     "stops": body(stop_sequences=["END", "\n\n"]),
     "numbers": body(temperature=0.5, top_p=1, top_k=40, stream=True),

@@ -6,13 +6,9 @@ from typing import Any
 import hypothesis.strategies as st
 
 names = st.sampled_from(["cache_control", "note", "detail", "x", "openai-chat", "part", "type "])
-scalars = st.one_of(
-    st.none(), st.booleans(), st.integers(-9, 9), st.text(max_size=5), st.floats(allow_nan=False)
-)
+scalars = st.one_of(st.none(), st.booleans(), st.integers(-9, 9), st.text(max_size=5), st.floats(allow_nan=False))
 values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner),
-    max_leaves=6,
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner), max_leaves=6
 )
 
 

@@ -59,46 +59,28 @@ BODIES: dict[str, dict[str, Any]] = {
     "one text part": body(user([TEXT])),
     "an image by URL": body(user([TEXT, image(detail="high")])),
     "an image as data": body(user([TEXT, image(f"data:image/png;base64,{PNG}")])),
-    "odd data URLs": body(
-        user([image("data:text/plain,hi"), image("data:image/png;base64,"), image("")])
-    ),
+    "odd data URLs": body(user([image("data:text/plain,hi"), image("data:image/png;base64,"), image("")])),
     "an image with fields called like ours": body(user([{**image(part=1), "part": {"x": 2}}])),
-    "audio": body(
-        user([{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}])
-    ),
+    "audio": body(user([{"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}])),
     "a file": body(user([{"type": "file", "file": {"file_id": "file-1"}}])),
     "tools": body(tools=[WEATHER], tool_choice="auto", parallel_tool_calls=True),
-    "a strict tool": body(
-        tools=[{"type": "function", "function": {**WEATHER["function"], "strict": True}}]
-    ),
+    "a strict tool": body(tools=[{"type": "function", "function": {**WEATHER["function"], "strict": True}}]),
     "a bare tool": body(tools=[{"type": "function", "function": {"name": "now"}}]),
     "a tool with nulls": body(
-        tools=[
-            {
-                "type": "function",
-                "function": {"name": "n", "description": None, "strict": None, "parameters": {}},
-            }
-        ]
+        tools=[{"type": "function", "function": {"name": "n", "description": None, "strict": None, "parameters": {}}}]
     ),
     "a tool with fields of its own": body(
         tools=[{"type": "function", "openai-chat": 1, "function": {"name": "n", "anthropic": [2]}}]
     ),
     "a custom tool": body(tools=[{"type": "custom", "custom": {"name": "sql"}}]),
     "no tools": body(tools=[], tool_choice="none"),
-    "a chosen tool": body(
-        tools=[WEATHER], tool_choice={"type": "function", "function": {"name": "weather"}}
-    ),
+    "a chosen tool": body(tools=[WEATHER], tool_choice={"type": "function", "function": {"name": "weather"}}),
     "allowed tools": body(
         tools=[WEATHER],
-        tool_choice={
-            "type": "allowed_tools",
-            "allowed_tools": {"mode": "auto", "tools": [{"type": "function"}]},
-        },
+        tool_choice={"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function"}]}},
     ),
     "a call and its result": body(user(), called(), result()),
-    "parallel calls": body(
-        user(), called(CALL, SECOND), result(), result("rain", "call_2"), user("And?")
-    ),
+    "parallel calls": body(user(), called(CALL, SECOND), result(), result("rain", "call_2"), user("And?")),
     "custom and function calls in turn": body(user(), called(CUSTOM, CALL, CUSTOM)),
     "a call without its type": body(user(), called({"id": "c", "function": CALL["function"]})),
     "a call with fields of its own": body(
@@ -113,21 +95,12 @@ BODIES: dict[str, dict[str, Any]] = {
     "arguments with a key twice": body(
         user(), called({**CALL, "function": {"name": "w", "arguments": '{"a":1,"a":2}'}})
     ),
-    "results in every form": body(
-        user(), called(), result([TEXT]), result([]), result(None), result(name="weather")
-    ),
+    "results in every form": body(user(), called(), result([TEXT]), result([]), result(None), result(name="weather")),
     "a result without content": body(user(), {"role": "tool", "tool_call_id": "call_1"}),
     "a refusal": body(user(), {"role": "assistant", "content": None, "refusal": "I cannot."}),
     "an earlier answer as sent back": body(
         user(),
-        {
-            "role": "assistant",
-            "content": "Hello",
-            "refusal": None,
-            "annotations": [],
-            "audio": None,
-            "tool_calls": [],
-        },
+        {"role": "assistant", "content": "Hello", "refusal": None, "annotations": [], "audio": None, "tool_calls": []},
     ),
     "a JSON object": body(response_format={"type": "json_object"}),
     "plain text": body(response_format={"type": "text"}),

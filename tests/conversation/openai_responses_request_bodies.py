@@ -88,44 +88,29 @@ BODIES: dict[str, dict[str, Any]] = {
     "an image with nulls": body(user([image(file_id=None)])),
     "odd images": body(user([image("data:text/plain,hi"), image(""), image(None)])),
     "a file": body(user([{"type": "input_file", "file_id": "file-1"}])),
-    "a file as data": body(
-        user([{"type": "input_file", "filename": "a.pdf", "file_data": "data:;base64,AAAA"}])
-    ),
+    "a file as data": body(user([{"type": "input_file", "filename": "a.pdf", "file_data": "data:;base64,AAAA"}])),
     "an earlier answer": body(user(), ANSWERED, user("And?")),
     "an earlier answer in short": body(user(), {"role": "assistant", "content": "Hello"}),
     "an earlier answer in input parts": body(user(), {"role": "assistant", "content": [TEXT]}),
     "a cited answer": body(user(), {**ANSWERED, "content": [CITED], "phase": "final_answer"}),
     "an answer that was cut": body(user(), {**ANSWERED, "status": "incomplete"}),
     "a refusal": body(user(), {**ANSWERED, "content": [{"type": "refusal", "refusal": "No."}]}),
-    "a refusal with more": body(
-        user(), {**ANSWERED, "content": [{"type": "refusal", "refusal": "No.", "why": 1}]}
-    ),
+    "a refusal with more": body(user(), {**ANSWERED, "content": [{"type": "refusal", "refusal": "No.", "why": 1}]}),
     "a call and its result": body(user(), CALL, result()),
-    "a call with its id": body(
-        user(), {**CALL, "id": "fc_1", "status": "completed"}, result(id="fco_1", status=None)
-    ),
+    "a call with its id": body(user(), {**CALL, "id": "fc_1", "status": "completed"}, result(id="fco_1", status=None)),
     "a call in a namespace": body(user(), {**CALL, "namespace": "n"}, result()),
     "parallel calls": body(user(), CALL, SECOND, result(), result("rain", "call_2"), user("And?")),
     "a call beside text": body(user(), ANSWERED, CALL, result()),
     "text after a call": body(user(), CALL, ANSWERED, result()),
     "two messages in one turn": body(user(), ANSWERED, {**ANSWERED, "id": "msg_2"}, CALL),
     "reasoning before a call": body(user(), REASONED, CALL, result()),
-    "reasoning without a summary": body(
-        user(), {"type": "reasoning", "id": "rs_1", "summary": []}, ANSWERED
-    ),
+    "reasoning without a summary": body(user(), {"type": "reasoning", "id": "rs_1", "summary": []}, ANSWERED),
     "reasoning in full": body(
-        user(),
-        {
-            **REASONED,
-            "content": [{"type": "reasoning_text", "text": "Long."}],
-            "encrypted_content": None,
-        },
+        user(), {**REASONED, "content": [{"type": "reasoning_text", "text": "Long."}], "encrypted_content": None}
     ),
     "arguments that are not JSON": body(user(), {**CALL, "arguments": '{"city": '}),
     "no arguments": body(user(), {**CALL, "arguments": ""}),
-    "results in parts": body(
-        user(), CALL, SECOND, result([TEXT, image(detail="low")]), result([], "call_2")
-    ),
+    "results in parts": body(user(), CALL, SECOND, result([TEXT, image(detail="low")]), result([], "call_2")),
     "a file from a tool": body(user(), CALL, result([{"type": "input_file", "file_id": "f"}])),
     "a result without a call": body(user(), {"type": "function_call_output", "output": "x"}),
     "a reference": body({"type": "item_reference", "id": "msg_1"}, user()),
@@ -147,9 +132,7 @@ BODIES: dict[str, dict[str, Any]] = {
     ),
     "tools": body(tools=[WEATHER], tool_choice="auto", parallel_tool_calls=True),
     "a bare tool": body(tools=[{"type": "function", "name": "now"}]),
-    "a tool with nulls": body(
-        tools=[{"type": "function", "name": "n", "parameters": None, "strict": None}]
-    ),
+    "a tool with nulls": body(tools=[{"type": "function", "name": "n", "parameters": None, "strict": None}]),
     "a tool with fields of its own": body(tools=[{**WEATHER, "defer_loading": True, "x": {}}]),
     "the API's own tools": body(
         tools=[
@@ -166,8 +149,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "a chosen tool": body(tools=[WEATHER], tool_choice={"type": "function", "name": "weather"}),
     "a chosen tool of the API": body(tools=[WEATHER], tool_choice={"type": "web_search"}),
     "allowed tools": body(
-        tools=[WEATHER],
-        tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function"}]},
+        tools=[WEATHER], tool_choice={"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function"}]}
     ),
     "plain text": body(text={"format": {"type": "text"}}),
     "a JSON object": body(text={"format": {"type": "json_object"}}),

@@ -52,10 +52,7 @@ def _items(draw: st.DrawFn, index: int) -> dict[str, Any]:
         return {**call, "call_id": f"call_{index}", "name": draw(NAME), "arguments": arguments}
     if kind == "search":
         return {**SEARCHED, "id": f"ws_{index}"}
-    summary = [
-        {"type": "summary_text", "text": text}
-        for text in draw(st.lists(NON_EMPTY_TEXT, max_size=2))
-    ]
+    summary = [{"type": "summary_text", "text": text} for text in draw(st.lists(NON_EMPTY_TEXT, max_size=2))]
     item = {"id": f"rs_{index}", "type": "reasoning", "summary": summary}
     return {**item, "encrypted_content": "gAAA"} if draw(st.booleans()) else item
 
@@ -120,9 +117,7 @@ def _item_events(index: int, item: dict[str, Any], draw: Any) -> list[dict[str, 
             kind = "response.reasoning_summary"
             events.append({"type": f"{kind}_part.added", **position, "part": {**part, "text": ""}})
             texts = [piece for piece in cut(part["text"], draw) if piece]
-            events += [
-                {"type": f"{kind}_text.delta", **position, "delta": piece} for piece in texts
-            ]
+            events += [{"type": f"{kind}_text.delta", **position, "delta": piece} for piece in texts]
             events.append({"type": f"{kind}_text.done", **position, "text": part["text"]})
             events.append({"type": f"{kind}_part.done", **position, "part": part})
     else:

@@ -26,11 +26,7 @@ def openai_bodies(draw: st.DrawFn) -> dict[str, Any]:
     calls = draw(st.lists(st.tuples(NAME, INPUT), max_size=3))
     if calls:
         message["tool_calls"] = [
-            {
-                "id": f"call_{place}",
-                "type": "function",
-                "function": {"name": name, "arguments": json.dumps(arguments)},
-            }
+            {"id": f"call_{place}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
             for place, (name, arguments) in enumerate(calls)
         ]
     reason = "tool_calls" if calls else draw(st.sampled_from(["stop", "length"]))
@@ -116,23 +112,12 @@ def anthropic_bodies(draw: st.DrawFn) -> dict[str, Any]:
         st.sampled_from(["", "sig"]),
     )
     call = st.builds(
-        lambda name, arguments: {
-            "type": "tool_use",
-            "id": "toolu_1",
-            "name": name,
-            "input": arguments,
-        },
-        NAME,
-        INPUT,
+        lambda name, arguments: {"type": "tool_use", "id": "toolu_1", "name": name, "input": arguments}, NAME, INPUT
     )
     search = {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}}
     other = st.sampled_from([REDACTED, search])
     content = draw(st.lists(st.one_of(text, cited, thinking, call, other), max_size=5))
-    reason = draw(
-        st.sampled_from(
-            ["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn"]
-        )
-    )
+    reason = draw(st.sampled_from(["end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "pause_turn"]))
     return {
         "id": "msg_1",
         "type": "message",
@@ -160,9 +145,7 @@ def anthropic_events(body: dict[str, Any], draw: Any) -> list[dict[str, Any]]:
     for index, block in enumerate(body["content"]):
         opened, deltas = _block_events(block, draw)
         events.append({"type": "content_block_start", "index": index, "content_block": opened})
-        events += [
-            {"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas
-        ]
+        events += [{"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas]
         events.append({"type": "content_block_stop", "index": index})
     delta = {"stop_reason": body["stop_reason"], "stop_sequence": body["stop_sequence"]}
     usage = {"output_tokens": body["usage"]["output_tokens"], "input_tokens": None}
@@ -183,7 +166,5 @@ def _block_events(block: dict[str, Any], draw: Any) -> tuple[dict[str, Any], lis
         return {"type": "thinking", "thinking": "", "signature": ""}, deltas
     if "input" in block:
         pieces = cut(json.dumps(block["input"]) if block["input"] else "", draw)
-        return {**block, "input": {}}, [
-            {"type": "input_json_delta", "partial_json": piece} for piece in pieces
-        ]
+        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
     return block, []

@@ -47,16 +47,8 @@ plain = st.one_of(
     st.just(DOCUMENT),
 )
 results = st.builds(
-    lambda content, failed, extra: {
-        **extra,
-        "type": "tool_result",
-        "tool_use_id": "t",
-        **content,
-        **failed,
-    },
-    st.fixed_dictionaries(
-        {}, optional={"content": st.one_of(st.none(), texts, st.lists(plain, max_size=2))}
-    ),
+    lambda content, failed, extra: {**extra, "type": "tool_result", "tool_use_id": "t", **content, **failed},
+    st.fixed_dictionaries({}, optional={"content": st.one_of(st.none(), texts, st.lists(plain, max_size=2))}),
     st.fixed_dictionaries({}, optional={"is_error": st.one_of(st.none(), st.booleans())}),
     more,
 )
@@ -69,10 +61,7 @@ messages = st.one_of(
         st.lists(plain, max_size=3),
         more,
     ),
-    st.builds(
-        lambda blocks: assistant(*blocks),
-        st.lists(st.one_of(plain, uses, st.just(THINKING)), max_size=3),
-    ),
+    st.builds(lambda blocks: assistant(*blocks), st.lists(st.one_of(plain, uses, st.just(THINKING)), max_size=3)),
     st.builds(lambda content: {"role": "system", "content": content}, texts),
 )
 settings = st.fixed_dictionaries(
@@ -88,9 +77,7 @@ settings = st.fixed_dictionaries(
         "tool_choice": st.sampled_from(
             [None, *(body["tool_choice"] for body in BODIES.values() if "tool_choice" in body)]
         ),
-        "thinking": st.sampled_from(
-            [None, *(body["thinking"] for body in BODIES.values() if "thinking" in body)]
-        ),
+        "thinking": st.sampled_from([None, *(body["thinking"] for body in BODIES.values() if "thinking" in body)]),
         "output_config": st.sampled_from(
             [None, *(body["output_config"] for body in BODIES.values() if "output_config" in body)]
         ),
@@ -118,13 +105,7 @@ def test_what_a_request_says() -> None:
             thinking={"type": "enabled", "budget_tokens": 1024},
         )
     )
-    assert [message.role for message in request.messages] == [
-        "system",
-        "user",
-        "assistant",
-        "tool",
-        "user",
-    ]
+    assert [message.role for message in request.messages] == ["system", "user", "assistant", "tool", "user"]
     assert request.tool_choice == ToolChoice("required")
     assert request.parallel_tool_calls is False
     assert request.output == JsonSchema(SCHEMA)
@@ -175,9 +156,7 @@ BROKEN: dict[str, Any] = {
     "thinking without a type": body(thinking={}),
     "a budget in words": body(thinking={"type": "enabled", "budget_tokens": "much"}),
     "settings in words": body(output_config="json"),
-    "an output schema that is a text": body(
-        output_config={"format": {"type": "json_schema", "schema": "abc"}}
-    ),
+    "an output schema that is a text": body(output_config={"format": {"type": "json_schema", "schema": "abc"}}),
 }
 
 
@@ -197,18 +176,7 @@ def test_errors_name_the_place() -> None:
         values,
         lambda inner: st.dictionaries(
             st.sampled_from(
-                [
-                    "model",
-                    "messages",
-                    "role",
-                    "content",
-                    "type",
-                    "text",
-                    "tools",
-                    "system",
-                    "name",
-                    "thinking",
-                ]
+                ["model", "messages", "role", "content", "type", "text", "tools", "system", "name", "thinking"]
             ),
             inner | st.lists(inner, max_size=3),
             max_size=6,

@@ -14,13 +14,7 @@ from modelpact.conversation.anthropic import AnthropicStreamReader
 from modelpact.conversation.anthropic.response import write_anthropic_error
 from modelpact.conversation.openai_chat import OpenAIChatStreamReader
 from modelpact.conversation.openai_chat.response import write_openai_error
-from modelpact.conversation.response import (
-    ErrorBody,
-    ResponseError,
-    StreamEvent,
-    ToolCall,
-    read_error,
-)
+from modelpact.conversation.response import ErrorBody, ResponseError, StreamEvent, ToolCall, read_error
 from modelpact.vocabulary.errors import InputError, ModelpactError
 from tests.conversation.response_bodies import anthropic_bodies, openai_bodies
 
@@ -116,10 +110,7 @@ def _end(reason: str) -> dict[str, Any]:
         ([START, START], "second message_start"),
         ([START, TEXT, TEXT], "before the last one ended"),
         ([START, STOP], "not open"),
-        (
-            [START, {"type": "content_block_delta", "delta": {"type": "text_delta"}}],
-            "outside of a block",
-        ),
+        ([START, {"type": "content_block_delta", "delta": {"type": "text_delta"}}], "outside of a block"),
         (
             [START, TEXT, {"type": "content_block_delta", "delta": {"type": "thinking_delta"}}],
             "a thinking_delta in a text block",

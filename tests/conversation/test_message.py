@@ -39,10 +39,7 @@ def conversation_of(*blocks: Any, role: str = "user", **more: Any) -> dict[str, 
 
 BLOCKS: dict[str, tuple[dict[str, Any], Any]] = {
     "text": ({"type": "text", "text": "Hi"}, TextBlock("Hi")),
-    "an image by URL": (
-        {"type": "image", "url": "https://x.example/a.png"},
-        ImageBlock(url="https://x.example/a.png"),
-    ),
+    "an image by URL": ({"type": "image", "url": "https://x.example/a.png"}, ImageBlock(url="https://x.example/a.png")),
     "an image as data": (
         {"type": "image", "data": "AAAA", "media_type": "image/png"},
         ImageBlock(data="AAAA", media_type="image/png"),
@@ -52,18 +49,10 @@ BLOCKS: dict[str, tuple[dict[str, Any], Any]] = {
         ToolUseBlock("1", "f", {"a": None}),
     ),
     "tool_result": (
-        {
-            "type": "tool_result",
-            "tool_use_id": "1",
-            "content": [{"type": "text", "text": "ok"}],
-            "is_error": True,
-        },
+        {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "ok"}], "is_error": True},
         ToolResultBlock("1", (TextBlock("ok"),), True),
     ),
-    "thinking": (
-        {"type": "thinking", "thinking": "Hm.", "signature": "s"},
-        ThinkingBlock("Hm.", "s"),
-    ),
+    "thinking": ({"type": "thinking", "thinking": "Hm.", "signature": "s"}, ThinkingBlock("Hm.", "s")),
 }
 
 
@@ -93,39 +82,23 @@ BROKEN: dict[str, tuple[Any, str]] = {
     "no messages": ({}, "conversation.messages: expected a list"),
     "a message that is a text": ({"messages": ["x"]}, r"messages\[0\]: expected an object"),
     "an unknown role": (conversation_of(role="robot"), r"messages\[0\].role: expected system"),
-    "a role that is a list": (
-        {"messages": [{"role": [], "content": []}]},
-        r"messages\[0\].role: expected system",
-    ),
+    "a role that is a list": ({"messages": [{"role": [], "content": []}]}, r"messages\[0\].role: expected system"),
     "a field of no message": (conversation_of(x=1), r"messages\[0\]: no field 'x'"),
     "content that is a number": ({"messages": [{"role": "user", "content": 5}]}, "content"),
     "metadata that is a list": (conversation_of(metadata=[]), "metadata: expected an object"),
     "a block that is a text": (conversation_of("x"), r"content\[0\]: expected a block"),
-    "an unknown block": (
-        conversation_of({"type": "textt"}),
-        r"unknown block type.*did you mean text",
-    ),
+    "an unknown block": (conversation_of({"type": "textt"}), r"unknown block type.*did you mean text"),
     "a block without a type": (conversation_of({}), "block type"),
     "a type that is a list": (conversation_of({"type": []}), "block type"),
     "a text that is a number": (conversation_of({"type": "text", "text": 5}), r"content\[0\].text"),
     "a text without text": (conversation_of({"type": "text"}), "needs text"),
     "a field of no block": (conversation_of({"type": "text", "text": "", "x": 1}), "has no 'x'"),
     "an image of nothing": (conversation_of({"type": "image"}), "either url or data"),
-    "an image twice": (
-        conversation_of({"type": "image", "url": "u", "data": "d"}),
-        "either url or data",
-    ),
-    "a call without an input": (
-        conversation_of({"type": "tool_use", "id": "1", "name": "f"}),
-        "needs input",
-    ),
+    "an image twice": (conversation_of({"type": "image", "url": "u", "data": "d"}), "either url or data"),
+    "a call without an input": (conversation_of({"type": "tool_use", "id": "1", "name": "f"}), "needs input"),
     "a result of thinking": (
         conversation_of(
-            {
-                "type": "tool_result",
-                "tool_use_id": "1",
-                "content": [{"type": "thinking", "thinking": "x"}],
-            }
+            {"type": "tool_result", "tool_use_id": "1", "content": [{"type": "thinking", "thinking": "x"}]}
         ),
         "text and images",
     ),
@@ -145,9 +118,7 @@ def test_endless_nesting_is_refused() -> None:
     for _ in range(100_000):
         deep = [deep]
     with pytest.raises(InputError, match="nested more than 100 deep"):
-        read_conversation(
-            conversation_of({"type": "tool_use", "id": "1", "name": "f", "input": deep})
-        )
+        read_conversation(conversation_of({"type": "tool_use", "id": "1", "name": "f", "input": deep}))
 
 
 @pytest.mark.parametrize("body", openai_bodies.BODIES.values(), ids=openai_bodies.BODIES)

@@ -131,15 +131,11 @@ BROKEN: dict[str, Any] = {
     "calls that are no list": body(called(tool_calls="x")),
     "a call without an id": body(called({"type": "function", "function": CALL["function"]})),
     "a call without a function": body(called({"id": "x", "type": "function"})),
-    "arguments that are an object": body(
-        called({**CALL, "function": {"name": "x", "arguments": {}}})
-    ),
+    "arguments that are an object": body(called({**CALL, "function": {"name": "x", "arguments": {}}})),
     "tools that are no list": body(tools={}),
     "a tool without a name": body(tools=[{"type": "function", "function": {}}]),
     "a tool without a type": body(tools=[{"function": {"name": "x"}}]),
-    "parameters that are a list": body(
-        tools=[{"type": "function", "function": {"name": "x", "parameters": []}}]
-    ),
+    "parameters that are a list": body(tools=[{"type": "function", "function": {"name": "x", "parameters": []}}]),
     "an unknown choice": body(tool_choice="maybe"),
     "a choice that is a number": body(tool_choice=1),
     "a choice of nothing": body(tool_choice={"type": "function", "function": {}}),
@@ -175,18 +171,7 @@ def test_errors_name_the_place() -> None:
         values,
         lambda inner: st.dictionaries(
             st.sampled_from(
-                [
-                    "model",
-                    "messages",
-                    "role",
-                    "content",
-                    "type",
-                    "text",
-                    "tools",
-                    "function",
-                    "name",
-                    "stop",
-                ]
+                ["model", "messages", "role", "content", "type", "text", "tools", "function", "name", "stop"]
             ),
             inner | st.lists(inner, max_size=3),
             max_size=6,

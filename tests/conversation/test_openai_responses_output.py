@@ -14,10 +14,7 @@ from modelpact.conversation import anthropic, openai_chat, openai_responses
 from modelpact.conversation.anthropic import AnthropicStreamReader, AnthropicStreamWriter
 from modelpact.conversation.message import OtherBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.openai_chat import OpenAIChatStreamWriter
-from modelpact.conversation.openai_responses import (
-    OpenAIResponsesStreamReader,
-    OpenAIResponsesStreamWriter,
-)
+from modelpact.conversation.openai_responses import OpenAIResponsesStreamReader, OpenAIResponsesStreamWriter
 from modelpact.conversation.response import (
     REFUSED,
     BlockEnd,
@@ -46,13 +43,9 @@ def read(events: Iterable[Any]) -> list[StreamEvent]:
     return stream_events + stream.end()
 
 
-def written(
-    answer: Response,
-) -> tuple[list[dict[str, Any]], OpenAIResponsesStreamWriter]:
+def written(answer: Response) -> tuple[list[dict[str, Any]], OpenAIResponsesStreamWriter]:
     writer = OpenAIResponsesStreamWriter(answer.id, answer.model)
-    return [
-        written_event for event in response_events(answer) for written_event in writer.feed(event)
-    ], writer
+    return [written_event for event in response_events(answer) for written_event in writer.feed(event)], writer
 
 
 def plain(response: Response | None) -> list[Any]:
@@ -86,9 +79,7 @@ def test_a_body_comes_back_as_it_was(body: dict[str, Any]) -> None:
 @given(openai_bodies())
 def test_an_answer_of_chat_completions_becomes_a_response(body: dict[str, Any]) -> None:
     answer = openai_chat.read_response(body)
-    assert plain(
-        openai_responses.read_response(openai_responses.write_response(answer).body)
-    ) == plain(answer)
+    assert plain(openai_responses.read_response(openai_responses.write_response(answer).body)) == plain(answer)
 
 
 @given(anthropic_bodies())
@@ -97,18 +88,14 @@ def test_an_answer_of_anthropic_becomes_a_response(body: dict[str, Any]) -> None
     own = [block for block in answer.content if not isinstance(block, OtherBlock)]
     reason = answer.stop_reason
     if reason == "unknown":
-        assert "stop_reason" in [
-            loss.path for loss in openai_responses.write_response(answer).losses
-        ]
+        assert "stop_reason" in [loss.path for loss in openai_responses.write_response(answer).losses]
         reason = "end"
     if reason == "tool_use" and not any(isinstance(block, ToolUseBlock) for block in own):
         reason = "end"
     if reason in ("end", "stop_sequence") and answer.tool_calls:
         reason = "tool_use"
     mine = msgspec.structs.replace(answer, content=tuple(own), stop_reason=reason)
-    assert plain(
-        openai_responses.read_response(openai_responses.write_response(answer).body)
-    ) == plain(mine)
+    assert plain(openai_responses.read_response(openai_responses.write_response(answer).body)) == plain(mine)
 
 
 @given(responses_bodies())
@@ -160,9 +147,7 @@ def test_what_an_answer_says() -> None:
     assert answer.usage == Usage(9, 5, 2, 4)
     lost = {loss.path for loss in openai_chat.write_response(answer).losses}
     assert lost == {"extra.body", "extra.usage", "thinking.encrypted_content"}
-    assert (
-        "reasoning_content" not in openai_chat.write_response(answer).body["choices"][0]["message"]
-    )
+    assert "reasoning_content" not in openai_chat.write_response(answer).body["choices"][0]["message"]
 
 
 def test_a_changed_answer_is_written_anew() -> None:
@@ -186,20 +171,9 @@ def test_a_changed_answer_is_written_anew() -> None:
 
 
 def test_an_answer_repeats_what_was_asked() -> None:
-    request_body = {
-        "model": "m",
-        "input": "Hi",
-        "temperature": 0.5,
-        "tools": [{"type": "function"}],
-    }
-    body = openai_responses.write_response(
-        Response((TextBlock("x"),)), created=7, request_body=request_body
-    ).body
-    assert (body["temperature"], body["tools"], body["created_at"]) == (
-        0.5,
-        request_body["tools"],
-        7,
-    )
+    request_body = {"model": "m", "input": "Hi", "temperature": 0.5, "tools": [{"type": "function"}]}
+    body = openai_responses.write_response(Response((TextBlock("x"),)), created=7, request_body=request_body).body
+    assert (body["temperature"], body["tools"], body["created_at"]) == (0.5, request_body["tools"], 7)
     assert (body["tool_choice"], body["store"], body["error"]) == ("auto", False, None)
 
 
@@ -274,10 +248,7 @@ def _usual(answer: Response) -> Any:
 def test_a_stream_of_anthropic_becomes_one_of_responses(body: dict[str, Any]) -> None:
     answer = anthropic.read_response(body)
     source = AnthropicStreamWriter(answer.id, answer.model)
-    stream, writer = (
-        AnthropicStreamReader(),
-        OpenAIResponsesStreamWriter(answer.id, answer.model),
-    )
+    stream, writer = (AnthropicStreamReader(), OpenAIResponsesStreamWriter(answer.id, answer.model))
     events = [
         written_event
         for event in response_events(answer)
@@ -294,19 +265,13 @@ def test_a_stream_of_responses_becomes_one_of_chat_completions(body: dict[str, A
     answer = openai_responses.read_response(body)
     writer = OpenAIChatStreamWriter(answer.id, answer.model, request_body=WITH_USAGE)
     chunks = [item for event in response_events(answer) for item in writer.feed(event)]
-    text = "".join(
-        chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks if chunk["choices"]
-    )
-    refused = [
-        block for block in answer.content if isinstance(block, TextBlock) and block.extra == REFUSED
-    ]
+    text = "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks if chunk["choices"])
+    refused = [block for block in answer.content if isinstance(block, TextBlock) and block.extra == REFUSED]
     assert len(text) == len(answer.text) - sum(len(item.text) for item in refused)
 
 
 def test_the_events_of_a_text_come_in_order() -> None:
-    events, _ = written(
-        Response((ThinkingBlock("Hm"), TextBlock("Hi"), ToolUseBlock("c", "f", {})))
-    )
+    events, _ = written(Response((ThinkingBlock("Hm"), TextBlock("Hi"), ToolUseBlock("c", "f", {}))))
     assert [event["type"].removeprefix("response.") for event in events] == [
         *("created", "in_progress"),
         *("output_item.added", "reasoning_summary_part.added", "reasoning_summary_text.delta"),
@@ -372,11 +337,7 @@ IMAGE = {"type": "input_image", "image_url": "x"}
         ({"output": [{}]}, r"response.output\[0\].type"),
         ({"output": [{"role": "user", "content": "x"}]}, "expected assistant, not 'user'"),
         (
-            {
-                "output": [
-                    {"role": "assistant", "content": [{"type": "input_image", "image_url": "x"}]}
-                ]
-            },
+            {"output": [{"role": "assistant", "content": [{"type": "input_image", "image_url": "x"}]}]},
             "an image is not part of a response",
         ),
         ({"output": [], "usage": {"input_tokens": -1}}, "usage.input_tokens"),

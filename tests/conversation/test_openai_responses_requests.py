@@ -9,13 +9,7 @@ import pytest
 from hypothesis import given
 
 from modelpact.conversation import openai_responses
-from modelpact.conversation.message import (
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonSchema, Reasoning, Request, Tool, ToolChoice
 from modelpact.vocabulary.errors import InputError
 from tests.conversation.leaves import names, values
@@ -90,9 +84,7 @@ settings = st.fixed_dictionaries(
             st.fixed_dictionaries(
                 {},
                 optional={
-                    "format": st.sampled_from(
-                        [None, {"type": "text"}, *schema_format(strict=False).values()]
-                    ),
+                    "format": st.sampled_from([None, {"type": "text"}, *schema_format(strict=False).values()]),
                     "verbosity": st.sampled_from([None, "low"]),
                 },
             ),
@@ -100,11 +92,7 @@ settings = st.fixed_dictionaries(
         "reasoning": st.one_of(
             st.none(),
             st.fixed_dictionaries(
-                {},
-                optional={
-                    "effort": st.sampled_from([None, "low", ""]),
-                    "summary": st.sampled_from([None, "auto"]),
-                },
+                {}, optional={"effort": st.sampled_from([None, "low", ""]), "summary": st.sampled_from([None, "auto"])}
             ),
         ),
         "previous_response_id": st.none() | texts,
@@ -158,17 +146,10 @@ def test_what_was_changed_is_written_anew() -> None:
     turn = request.messages[1]
     thought, text, call = turn.content
     assert isinstance(thought, ThinkingBlock)
-    changed = Message(
-        "assistant", (ThinkingBlock("Ha.", "", thought.extra), text, call, text), turn.metadata
-    )
+    changed = Message("assistant", (ThinkingBlock("Ha.", "", thought.extra), text, call, text), turn.metadata)
     again = msgspec.structs.replace(request, messages=(changed,))
     written = openai_responses.write_request(again).body["input"]
-    assert [item["type"] for item in written] == [
-        "reasoning",
-        "message",
-        "function_call",
-        "message",
-    ]
+    assert [item["type"] for item in written] == ["reasoning", "message", "function_call", "message"]
     assert written[0]["summary"] == [{"type": "summary_text", "text": "Ha."}]
     assert written[0]["encrypted_content"] == "gAAA"
     assert written[1] == {"type": "message", "role": "assistant", "content": "Hello"}
@@ -189,9 +170,7 @@ def test_a_tool_is_as_strict_as_it_was() -> None:
         assert openai_responses.write_request(request).body["tools"][0]["strict"] is bool(strict)
     own = openai_responses.read_request(body(tools=[{"type": "function", "name": "f"}]))
     renamed = msgspec.structs.replace(own.tools[0], name="g")
-    (tool,) = openai_responses.write_request(msgspec.structs.replace(own, tools=(renamed,))).body[
-        "tools"
-    ]
+    (tool,) = openai_responses.write_request(msgspec.structs.replace(own, tools=(renamed,))).body["tools"]
     assert "strict" not in tool
 
 

@@ -11,13 +11,7 @@ from hypothesis import strategies as st
 
 from modelpact.conversation import anthropic, openai_chat
 from modelpact.conversation.anthropic import AnthropicStreamReader, AnthropicStreamWriter
-from modelpact.conversation.message import (
-    Message,
-    OtherBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import Message, OtherBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.openai_chat import OpenAIChatStreamReader, OpenAIChatStreamWriter
 from modelpact.conversation.response import (
     REFUSED,
@@ -116,9 +110,7 @@ def _told_in_streams(answer: Response) -> Response:
 
 
 @given(anthropic_bodies(), st.data())
-def test_an_anthropic_stream_collects_to_the_body(
-    body: dict[str, Any], data: st.DataObject
-) -> None:
+def test_an_anthropic_stream_collects_to_the_body(body: dict[str, Any], data: st.DataObject) -> None:
     events = read_anthropic(anthropic_events(body, data.draw))
     assert collect(events) == anthropic.read_response(body)
 
@@ -149,9 +141,7 @@ def test_chunks_that_are_written_are_read_again(body: dict[str, Any]) -> None:
 def test_events_that_are_written_are_read_again(body: dict[str, Any]) -> None:
     answer = anthropic.read_response(body)
     writer = AnthropicStreamWriter(answer.id, answer.model)
-    events = [
-        written_event for event in response_events(answer) for written_event in writer.feed(event)
-    ]
+    events = [written_event for event in response_events(answer) for written_event in writer.feed(event)]
     assert collect(read_anthropic(events)) == answer
     assert writer.losses == ()
 
@@ -191,9 +181,9 @@ def test_anthropic_input_excludes_the_cache_and_ours_includes_it() -> None:
     assert written["prompt_tokens"] == 240
     assert written["prompt_tokens_details"] == {"cached_tokens": 200, "cache_write_tokens": 30}
     assert written["completion_tokens_details"] == {"reasoning_tokens": 2}
-    assert anthropic.write_response(
-        openai_chat.read_response(openai_chat.write_response(answer).body)
-    ).body["usage"] == {**usage}
+    assert anthropic.write_response(openai_chat.read_response(openai_chat.write_response(answer).body)).body[
+        "usage"
+    ] == {**usage}
 
 
 def test_deepseek_tells_its_cache_hits_in_a_field_of_its_own() -> None:
@@ -248,10 +238,7 @@ def test_a_stream_without_done_ends_when_the_model_has_stopped() -> None:
 def test_vllm_tells_what_stopped_it() -> None:
     body = _body({"role": "assistant", "content": "x"}, stop_reason="END")
     assert openai_chat.read_response(body).stop_sequence == "END"
-    assert (
-        openai_chat.write_response(openai_chat.read_response(body)).losses[0].path
-        == "stop_sequence"
-    )
+    assert openai_chat.write_response(openai_chat.read_response(body)).losses[0].path == "stop_sequence"
 
 
 def test_log_probabilities_are_put_together() -> None:
@@ -277,9 +264,7 @@ def test_mistral_thinks_in_parts() -> None:
 
 
 def test_a_refusal_is_text_and_a_reason() -> None:
-    answer = openai_chat.read_response(
-        _body({"role": "assistant", "content": None, "refusal": "No."})
-    )
+    answer = openai_chat.read_response(_body({"role": "assistant", "content": None, "refusal": "No."}))
     assert (answer.text, answer.stop_reason) == ("No.", "refusal")
     body = openai_chat.write_response(answer).body["choices"][0]
     assert (body["message"]["refusal"], body["message"]["content"]) == ("No.", None)
@@ -291,9 +276,7 @@ def test_a_refusal_is_text_and_a_reason() -> None:
 def test_a_refusal_can_be_sent_back_as_text() -> None:
     from modelpact.conversation.request import Request
 
-    answer = openai_chat.read_response(
-        _body({"role": "assistant", "content": None, "refusal": "No."})
-    )
+    answer = openai_chat.read_response(_body({"role": "assistant", "content": None, "refusal": "No."}))
     carried = openai_chat.write_request(Request("m", (Message("assistant", answer.content),)))
     assert carried.body["messages"] == [{"role": "assistant", "content": "No."}]
     assert carried.losses == ()
@@ -304,29 +287,21 @@ def test_a_refusal_can_be_sent_back_as_text() -> None:
 
 def test_what_an_answer_cannot_say_elsewhere_is_told() -> None:
     answer = Response(
-        (ThinkingBlock("Hm", "sig"), OtherBlock("anthropic", {"type": "redacted_thinking"})),
-        "stop_sequence",
-        "END",
+        (ThinkingBlock("Hm", "sig"), OtherBlock("anthropic", {"type": "redacted_thinking"})), "stop_sequence", "END"
     )
     losses = {loss.path for loss in openai_chat.write_response(answer).losses}
     assert losses == {"thinking.signature", "content[0]", "stop_sequence"}
     writer = OpenAIChatStreamWriter("1", "m")
     for event in response_events(answer):
         writer.feed(event)
-    assert {loss.path for loss in writer.losses} == {
-        "thinking.signature",
-        "content",
-        "stop_sequence",
-    }
+    assert {loss.path for loss in writer.losses} == {"thinking.signature", "content", "stop_sequence"}
 
 
 def test_text_blocks_that_touch_stay_apart() -> None:
     blocks = (TextBlock("a"), TextBlock("b"), ThinkingBlock(""), TextBlock(""))
     assert collect(response_events(Response(blocks))) == Response(blocks)
     assert collect([TextDelta("a"), TextDelta("b"), Finish()]) == Response((TextBlock("ab"),))
-    assert collect([BlockEnd(), ThinkingDelta("a"), BlockEnd("s"), Finish()]) == Response(
-        (ThinkingBlock("a", "s"),)
-    )
+    assert collect([BlockEnd(), ThinkingDelta("a"), BlockEnd("s"), Finish()]) == Response((ThinkingBlock("a", "s"),))
 
 
 def test_one_answer_is_read_and_not_several() -> None:

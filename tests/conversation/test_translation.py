@@ -55,9 +55,7 @@ def shared(request: Request) -> Shared:
 BOTH: dict[str, dict[str, Any]] = {
     "one message": o.body(max_tokens=9),
     "instructions": o.body({"role": "system", "content": "Be brief."}, o.user(), max_tokens=9),
-    "text and images": o.body(
-        o.user([o.TEXT, o.image(), o.image(f"data:image/png;base64,{o.PNG}")]), max_tokens=9
-    ),
+    "text and images": o.body(o.user([o.TEXT, o.image(), o.image(f"data:image/png;base64,{o.PNG}")]), max_tokens=9),
     "calls": o.body(
         o.user(),
         o.called(o.CALL, o.SECOND, content="Let me look."),
@@ -68,23 +66,14 @@ BOTH: dict[str, dict[str, Any]] = {
         tools=[o.WEATHER],
         tool_choice="required",
     ),
-    "one call at a time": o.body(
-        tools=[o.WEATHER], tool_choice="auto", parallel_tool_calls=False, max_tokens=9
-    ),
+    "one call at a time": o.body(tools=[o.WEATHER], tool_choice="auto", parallel_tool_calls=False, max_tokens=9),
     "a chosen tool": o.body(
-        tools=[o.WEATHER],
-        tool_choice={"type": "function", "function": {"name": "weather"}},
-        max_tokens=9,
+        tools=[o.WEATHER], tool_choice={"type": "function", "function": {"name": "weather"}}, max_tokens=9
     ),
-    "settings": o.body(
-        max_tokens=9, temperature=0.5, top_p=0.9, stop=["END"], stream=True, reasoning_effort="low"
-    ),
+    "settings": o.body(max_tokens=9, temperature=0.5, top_p=0.9, stop=["END"], stream=True, reasoning_effort="low"),
     "a schema": o.body(
         max_tokens=9,
-        response_format={
-            "type": "json_schema",
-            "json_schema": {"name": "answer", "schema": o.SCHEMA, "strict": True},
-        },
+        response_format={"type": "json_schema", "json_schema": {"name": "answer", "schema": o.SCHEMA, "strict": True}},
     ),
     "who asks": o.body(max_tokens=9, user="ann"),
     "what goes without saying": o.body(
@@ -109,46 +98,22 @@ def test_what_both_can_say_survives_there_and_back(body: dict[str, Any]) -> None
 TO_ANTHROPIC: dict[str, tuple[dict[str, Any], str, str]] = {
     "no limit": (o.body(), "max_tokens", "lossy"),
     "a name": (o.body(o.user(name="ann")), "messages[0].name", "lossy"),
-    "detail": (
-        o.body(o.user([o.image(detail="low")])),
-        "messages[0].content[0].image_url",
-        "lossy",
-    ),
+    "detail": (o.body(o.user([o.image(detail="low")])), "messages[0].content[0].image_url", "lossy"),
     "audio": (o.BODIES["audio"], "messages[0].content[0]", "unsupported"),
     "a file": (o.BODIES["a file"], "messages[0].content[0]", "unsupported"),
     "custom calls": (o.body(o.user(), o.called(o.CUSTOM)), "messages[1].content[0]", "unsupported"),
     "custom tools": (o.BODIES["a custom tool"], "tools.custom", "unsupported"),
-    "a field of a tool": (
-        o.BODIES["a tool with fields of its own"],
-        "tools.n.anthropic",
-        "lossy",
-    ),
-    "broken arguments": (
-        o.BODIES["arguments that are not JSON"],
-        "messages[1].content[0]",
-        "unsupported",
-    ),
-    "a field of a call": (
-        o.BODIES["a call with fields of its own"],
-        "messages[1].content[0].index",
-        "lossy",
-    ),
-    "late instructions": (
-        o.body(o.user(), {"role": "system", "content": "French!"}),
-        "messages[1]",
-        "lossy",
-    ),
+    "a field of a tool": (o.BODIES["a tool with fields of its own"], "tools.n.anthropic", "lossy"),
+    "broken arguments": (o.BODIES["arguments that are not JSON"], "messages[1].content[0]", "unsupported"),
+    "a field of a call": (o.BODIES["a call with fields of its own"], "messages[1].content[0].index", "lossy"),
+    "late instructions": (o.body(o.user(), {"role": "system", "content": "French!"}), "messages[1]", "lossy"),
     "a JSON object": (o.body(response_format={"type": "json_object"}), "output", "unsupported"),
     "a schema's name beside another title": (
         o.body(response_format=o.schema_format(schema={**o.SCHEMA, "title": "Town"})),
         "output",
         "lossy",
     ),
-    "a schema's leniency": (
-        o.body(response_format=o.schema_format(strict=False)),
-        "output",
-        "lossy",
-    ),
+    "a schema's leniency": (o.body(response_format=o.schema_format(strict=False)), "output", "lossy"),
     "heat": (o.body(temperature=1.5), "temperature", "unsupported"),
     "several answers": (o.body(n=2), "n", "unsupported"),
     "allowed tools": (o.BODIES["allowed tools"], "tool_choice", "unsupported"),
@@ -158,22 +123,14 @@ TO_ANTHROPIC: dict[str, tuple[dict[str, Any], str, str]] = {
     "fields of tomorrow": (o.body(x_new=1), "x_new", "lossy"),
 }
 TO_OPENAI: dict[str, tuple[dict[str, Any], str, str]] = {
-    "caching": (
-        a.body(a.user([{**a.TEXT, **a.CACHED}])),
-        "messages[0].content[0].cache_control",
-        "lossy",
-    ),
+    "caching": (a.body(a.user([{**a.TEXT, **a.CACHED}])), "messages[0].content[0].cache_control", "lossy"),
     "a document": (a.BODIES["a document"], "messages[0].content[0]", "unsupported"),
     "an image by file": (a.BODIES["an image by file"], "messages[0].content[0]", "unsupported"),
     "thinking": (a.BODIES["thinking"], "messages[1].content[0]", "lossy"),
     "redacted thinking": (a.BODIES["thinking"], "messages[1].content[1]", "unsupported"),
     "a budget": (a.BODIES["thinking"], "reasoning.budget_tokens", "lossy"),
     "thinking off": (a.BODIES["thinking off"], "reasoning.type", "lossy"),
-    "a failed tool": (
-        a.body(a.user([a.result(is_error=True)])),
-        "messages[0].content[0].is_error",
-        "lossy",
-    ),
+    "a failed tool": (a.body(a.user([a.result(is_error=True)])), "messages[0].content[0].is_error", "lossy"),
     "an image from a tool": (
         a.body(a.user([a.result([a.BY_DATA])])),
         "messages[0].content[0].content[0]",
@@ -181,11 +138,7 @@ TO_OPENAI: dict[str, tuple[dict[str, Any], str, str]] = {
     ),
     "text after a call": (a.BODIES["text after a call"], "messages[1].content[1]", "lossy"),
     "a server's tool": (a.BODIES["a server's tool"], "tools.web_search", "unsupported"),
-    "a cached tool": (
-        a.body(tools=[{**a.WEATHER, **a.CACHED}]),
-        "tools.weather.cache_control",
-        "lossy",
-    ),
+    "a cached tool": (a.body(tools=[{**a.WEATHER, **a.CACHED}]), "tools.weather.cache_control", "lossy"),
     "the top k": (a.body(top_k=4), "top_k", "lossy"),
     "five stops": (a.body(stop_sequences=list("abcde")), "stop", "unsupported"),
     "servers": (a.body(mcp_servers=[{"url": "x"}]), "mcp_servers", "unsupported"),
@@ -211,9 +164,7 @@ def test_what_openai_cannot_say(body: dict[str, Any], path: str, fidelity: str) 
 
 def test_a_schema_says_its_name_itself_where_there_is_no_place_beside_it() -> None:
     named = o.schema_format(description="Where it is.", strict=True)
-    carried = anthropic.write_request(
-        openai_chat.read_request(o.body(max_tokens=9, response_format=named))
-    )
+    carried = anthropic.write_request(openai_chat.read_request(o.body(max_tokens=9, response_format=named)))
     assert carried.losses == ()
     titled = {"title": "city", "description": "Where it is."}
     assert carried.body["output_config"]["format"]["schema"] == {**titled, **o.SCHEMA}
@@ -233,9 +184,7 @@ def check(body: dict[str, Any], carried: TranslatedBody) -> None:
     there = Counter(str(leaf) for leaf in leaves(carried.body))
     joined = "\n".join(there)
     lost = [
-        leaf
-        for leaf in leaves(body)
-        if str(leaf) not in SPELLINGS and str(leaf) not in joined and leaf not in (0, 1)
+        leaf for leaf in leaves(body) if str(leaf) not in SPELLINGS and str(leaf) not in joined and leaf not in (0, 1)
     ]
     whole = [path for path in lost if not any(part in joined for part in _parts(path))]
     assert not whole or carried.losses, whole
@@ -292,10 +241,7 @@ def marked(draw: st.DrawFn) -> tuple[dict[str, Any], str, str]:
                 (o.user([{"type": "file", "file": {"file_id": mark}}]), f"{where}.content[0]"),
                 (o.called({**o.CALL, "id": mark}), where),
                 (o.called({**o.CALL, "note": mark}), f"{where}.content[0].note"),
-                (
-                    o.called({**o.CALL, "function": {"name": mark, "arguments": "{"}}),
-                    f"{where}.content[0]",
-                ),
+                (o.called({**o.CALL, "function": {"name": mark, "arguments": "{"}}), f"{where}.content[0]"),
                 (o.result(mark), where),
                 (o.result([{"type": "text", "text": mark}]), where),
                 (o.result(name=mark), f"{where}.name"),
@@ -316,16 +262,8 @@ def test_a_mark_arrives_or_is_reported_by_its_place(case: tuple[dict[str, Any], 
 
 def test_a_request_of_no_api_can_be_written_for_both() -> None:
     request = openai_chat.read_request(BOTH["calls"])
-    plain = Request(
-        model=request.model,
-        messages=(*request.messages[:1], *request.messages[4:]),
-        max_tokens=5,
-    )
-    assert (
-        anthropic.write_request(plain).fidelity
-        == openai_chat.write_request(plain).fidelity
-        == "lossless"
-    )
+    plain = Request(model=request.model, messages=(*request.messages[:1], *request.messages[4:]), max_tokens=5)
+    assert anthropic.write_request(plain).fidelity == openai_chat.write_request(plain).fidelity == "lossless"
 
 
 def test_metadata_of_the_caller_is_left_alone() -> None:

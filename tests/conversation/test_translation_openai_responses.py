@@ -19,10 +19,7 @@ from tests.conversation.leaves import leaves
 from tests.conversation.test_translation import BOTH, SPELLINGS, marks, shared
 
 Write = Callable[[Request], TranslatedBody]
-OTHERS: dict[str, Write] = {
-    "openai-chat": openai_chat.write_request,
-    "anthropic": anthropic.write_request,
-}
+OTHERS: dict[str, Write] = {"openai-chat": openai_chat.write_request, "anthropic": anthropic.write_request}
 elsewhere = pytest.mark.parametrize("write", OTHERS.values(), ids=OTHERS.keys())
 KEPT = {name: body for name, body in BOTH.items() if name != "settings"}
 """Settings have stop sequences, which this API does not."""
@@ -43,8 +40,7 @@ def test_what_both_can_say_survives_there_and_back(body: dict[str, Any]) -> None
     assert back.fidelity == "lossless"
     assert shared(openai_chat.read_request(back.body)) == shared(lenient)
     theirs = [
-        shared(anthropic.read_request(anthropic.write_request(translated).body))
-        for translated in (second, lenient)
+        shared(anthropic.read_request(anthropic.write_request(translated).body)) for translated in (second, lenient)
     ]
     assert theirs[0] == theirs[1]
 
@@ -67,19 +63,13 @@ def test_what_openai_says_in_both_of_its_ways() -> None:
 def test_a_turn_is_one_message_elsewhere(write: Write) -> None:
     """Calls of one turn stand together, and their results after them."""
     items = [r.user(), r.ANSWERED, r.CALL, r.SECOND, r.result(), r.result("rain", "call_2")]
-    messages = write(openai_responses.read_request(r.body(*items, max_output_tokens=9))).body[
-        "messages"
-    ]
+    messages = write(openai_responses.read_request(r.body(*items, max_output_tokens=9))).body["messages"]
     assert [message["role"] for message in messages][:2] == ["user", "assistant"]
     assert [message["role"] for message in messages][2:] in (["tool", "tool"], ["user"])
 
 
 EVERYWHERE: dict[str, tuple[dict[str, Any], str, str]] = {
-    "an earlier response": (
-        r.BODIES["an earlier response"],
-        "previous_response_id",
-        "unsupported",
-    ),
+    "an earlier response": (r.BODIES["an earlier response"], "previous_response_id", "unsupported"),
     "a stored answer": (r.BODIES["an earlier response"], "store", "lossy"),
     "a conversation": (r.BODIES["a conversation"], "conversation", "unsupported"),
     "a stored prompt": (r.BODIES["no input"], "prompt", "unsupported"),
@@ -89,11 +79,7 @@ EVERYWHERE: dict[str, tuple[dict[str, Any], str, str]] = {
     "truncation": (r.BODIES["settings of the API"], "truncation", "lossy"),
     "at most so many calls": (r.BODIES["settings of the API"], "max_tool_calls", "lossy"),
     "probabilities": (r.body(top_logprobs=2), "top_logprobs", "unsupported"),
-    "probabilities that are included": (
-        r.body(include=["message.output_text.logprobs"]),
-        "include",
-        "unsupported",
-    ),
+    "probabilities that are included": (r.body(include=["message.output_text.logprobs"]), "include", "unsupported"),
     "a summary": (r.BODIES["an effort and a summary"], "reasoning.summary", "lossy"),
     "a file": (r.BODIES["a file"], "messages[0].content[0]", "unsupported"),
     "an image by file": (r.BODIES["an image by file"], "messages[0].content[0]", "unsupported"),
@@ -109,22 +95,10 @@ EVERYWHERE: dict[str, tuple[dict[str, Any], str, str]] = {
     "citations": (r.BODIES["a cited answer"], "messages[1].content[0].annotations", "lossy"),
     "a phase": (r.BODIES["a cited answer"], "messages[1].phase", "lossy"),
     "a cut": (r.BODIES["an answer that was cut"], "messages[1].status", "lossy"),
-    "a namespace": (
-        r.BODIES["a call in a namespace"],
-        "messages[1].content[0].namespace",
-        "lossy",
-    ),
+    "a namespace": (r.BODIES["a call in a namespace"], "messages[1].content[0].namespace", "lossy"),
     "a tool's strictness": (r.BODIES["a bare tool"], "tools.now.strict by default", "lossy"),
-    "a field of a tool": (
-        r.BODIES["a tool with fields of its own"],
-        "tools.weather.defer_loading",
-        "lossy",
-    ),
-    "a chosen tool of the API": (
-        r.BODIES["a chosen tool of the API"],
-        "tool_choice",
-        "unsupported",
-    ),
+    "a field of a tool": (r.BODIES["a tool with fields of its own"], "tools.weather.defer_loading", "lossy"),
+    "a chosen tool of the API": (r.BODIES["a chosen tool of the API"], "tool_choice", "unsupported"),
     "allowed tools": (r.BODIES["allowed tools"], "tool_choice", "unsupported"),
     "a format with more": (r.BODIES["a schema with more"], "text.format", "unsupported"),
     "fields of tomorrow": (r.body(x_new=1), "x_new", "lossy"),
@@ -133,9 +107,7 @@ EVERYWHERE: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @elsewhere
 @pytest.mark.parametrize(("body", "path", "fidelity"), EVERYWHERE.values(), ids=EVERYWHERE)
-def test_what_no_other_api_can_say(
-    body: dict[str, Any], path: str, fidelity: str, write: Write
-) -> None:
+def test_what_no_other_api_can_say(body: dict[str, Any], path: str, fidelity: str, write: Write) -> None:
     carried = write(openai_responses.read_request(body))
     assert (path, fidelity) in [(loss.path, loss.fidelity) for loss in carried.losses]
 
@@ -160,11 +132,7 @@ def test_what_no_other_api_can_say(
         (anthropic.read_request(a.BODIES["a server's tool"]), "tools.web_search", "unsupported"),
         (anthropic.read_request(a.body(top_k=4)), "top_k", "lossy"),
         (anthropic.read_request(a.body(mcp_servers=[{"url": "x"}])), "mcp_servers", "unsupported"),
-        (
-            anthropic.read_request(a.body(a.user([a.result(is_error=True)]))),
-            "messages[0].content[0].is_error",
-            "lossy",
-        ),
+        (anthropic.read_request(a.body(a.user([a.result(is_error=True)]))), "messages[0].content[0].is_error", "lossy"),
     ],
 )
 def test_what_responses_cannot_say(request_: Request, path: str, fidelity: str) -> None:
@@ -185,9 +153,7 @@ def missing(body: dict[str, Any], carried: TranslatedBody) -> list[Any]:
     return [
         leaf
         for leaf in leaves(body)
-        if str(leaf) not in WORDS
-        and leaf not in (0, 1)
-        and not any(part in joined for part in _pieces(str(leaf)))
+        if str(leaf) not in WORDS and leaf not in (0, 1) and not any(part in joined for part in _pieces(str(leaf)))
     ]
 
 
@@ -205,24 +171,18 @@ CROSSINGS: list[Any] = [
         for name, b in r.BODIES.items()
     ),
     *(
-        pytest.param(
-            b, openai_chat.read_request, openai_responses.write_request, id=f"from chat: {name}"
-        )
+        pytest.param(b, openai_chat.read_request, openai_responses.write_request, id=f"from chat: {name}")
         for name, b in o.BODIES.items()
     ),
     *(
-        pytest.param(
-            b, anthropic.read_request, openai_responses.write_request, id=f"from anthropic: {name}"
-        )
+        pytest.param(b, anthropic.read_request, openai_responses.write_request, id=f"from anthropic: {name}")
         for name, b in a.BODIES.items()
     ),
 ]
 
 
 @pytest.mark.parametrize(("body", "read", "write"), CROSSINGS)
-def test_nothing_is_dropped_without_a_word(
-    body: dict[str, Any], read: Callable[[Any], Request], write: Write
-) -> None:
+def test_nothing_is_dropped_without_a_word(body: dict[str, Any], read: Callable[[Any], Request], write: Write) -> None:
     """MP-V3: every difference is reported as lossless, lossy or unsupported."""
     carried = write(read(body))
     lost = missing(body, carried)
@@ -264,9 +224,7 @@ def marked(draw: st.DrawFn) -> tuple[dict[str, Any], str, str]:
 
 
 @given(marked(), st.sampled_from(list(OTHERS.values())))
-def test_a_mark_arrives_or_is_reported_by_its_place(
-    case: tuple[dict[str, Any], str, str], write: Write
-) -> None:
+def test_a_mark_arrives_or_is_reported_by_its_place(case: tuple[dict[str, Any], str, str], write: Write) -> None:
     body, mark, path = case
     carried = write(openai_responses.read_request(body))
     arrived = any(mark in str(leaf) for leaf in leaves(carried.body))
@@ -282,9 +240,7 @@ def test_thinking_goes_back_only_to_the_api_that_thought() -> None:
         assert "Hm." not in str(write(plain).body)
     theirs = anthropic.read_request(a.BODIES["thinking"])
     assert "Hm." not in str(openai_responses.write_request(theirs).body)
-    stored = (
-        openai_responses.read_request(r.BODIES["reasoning without a summary"]).messages[1].content
-    )
+    stored = openai_responses.read_request(r.BODIES["reasoning without a summary"]).messages[1].content
     written = openai_responses.write_request(Request("m", (Message("assistant", stored),)))
     assert [loss.path for loss in written.losses] == ["messages[0].content[0]"]
     assert [item["type"] for item in written.body["input"]] == ["message"]

@@ -18,23 +18,8 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    Tool,
-    ToolChoice,
-)
-from modelpact.conversation.response import (
-    Finish,
-    Response,
-    StreamEvent,
-    TextDelta,
-    ToolCall,
-    Usage,
-    collect,
-)
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, Tool, ToolChoice
+from modelpact.conversation.response import Finish, Response, StreamEvent, TextDelta, ToolCall, Usage, collect
 from modelpact.dispatch import EmulatedResult, complete, stream
 from modelpact.emulation.emulated_request import EmulatedRequest, EmulationFailed, StreamCutOff
 from modelpact.emulation.emulator import Emulator, emulator_strategies
@@ -52,17 +37,11 @@ WEATHER = Tool(
     {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
     "The weather of a city.",
 )
-CALLS = (
-    ToolUseBlock("call_1", "weather", {"city": "Paris"}),
-    ToolUseBlock("call_2", "weather", {"city": "Rome"}),
-)
+CALLS = (ToolUseBlock("call_1", "weather", {"city": "Paris"}), ToolUseBlock("call_2", "weather", {"city": "Rome"}))
 ANSWER = '{"city": "Rome", "degrees": 31}'
 QUESTION = Request(
     "m",
-    (
-        Message("system", (TextBlock("Be brief."),)),
-        Message("user", (TextBlock("Is it warmer in Paris or Rome?"),)),
-    ),
+    (Message("system", (TextBlock("Be brief."),)), Message("user", (TextBlock("Is it warmer in Paris or Rome?"),))),
     tools=(WEATHER,),
     tool_choice=ToolChoice("auto"),
     output=JsonSchema(CITY),
@@ -96,8 +75,7 @@ def able() -> MockProvider:
 def plain(supports: Iterable[str] = (), **more: Any) -> MockProvider:
     """A model that has only text."""
     calls = "\n".join(
-        f"<tool_call>{json.dumps({'name': call.name, 'arguments': call.input})}</tool_call>"
-        for call in CALLS
+        f"<tool_call>{json.dumps({'name': call.name, 'arguments': call.input})}</tool_call>" for call in CALLS
     )
     return MockProvider(
         [
@@ -163,11 +141,7 @@ def test_the_report_names_every_difference() -> None:
         emulator_strategies().labels[applied.capability] for applied in report.applied
     }
     prompts = [applied for applied in report.applied if applied.extra_prompt_tokens]
-    assert [applied.capability for applied in prompts] == [
-        "tool-calling",
-        "structured-output",
-        "reasoning",
-    ]
+    assert [applied.capability for applied in prompts] == ["tool-calling", "structured-output", "reasoning"]
     assert [applied.extra_calls for applied in report.applied] == [2, 2, 0, 0, 0, 0, 0]
     assert not report.has_unemulatable()
 
@@ -273,9 +247,7 @@ def test_repair_over_streams() -> None:
 @pytest.mark.parametrize("can_stream", [True, False])
 def test_a_failure_carries_the_findings_and_no_answer(can_stream: bool) -> None:
     names = [name for name in ALL if not (can_stream and name == "streaming")]
-    work = prepared(
-        msgspec.structs.replace(QUESTION, tools=(), tool_choice=None, stream=True), names
-    )
+    work = prepared(msgspec.structs.replace(QUESTION, tools=(), tool_choice=None, stream=True), names)
     for call in (run, streamed):
         mock = MockProvider(['{"city": 5}'] * 9)
         with pytest.raises(EmulationFailed, match="after 3 responses") as raised:
@@ -314,10 +286,7 @@ def test_native_tool_calls_come_after_the_text() -> None:
     work = prepared(request, ["stop-sequences"])
     events = streamed(MockProvider([Response((TextBlock("Hm, x"), call), "tool_use")]), work)
     assert events[-2:] == [ToolCall(call), Finish("tool_use")]
-    assert (
-        collect(events)
-        == run(MockProvider([Response((TextBlock("Hm, x"), call), "tool_use")]), work).response
-    )
+    assert collect(events) == run(MockProvider([Response((TextBlock("Hm, x"), call), "tool_use")]), work).response
     cut = streamed(MockProvider([Response((TextBlock("Hm!"), call), "tool_use")]), work)
     assert cut == [TextDelta("Hm"), Finish("stop_sequence", "!")]
 
@@ -325,9 +294,7 @@ def test_native_tool_calls_come_after_the_text() -> None:
 def test_a_huge_streamed_answer_is_refused_early() -> None:
     """An answer of 10 MB."""
     mock = MockProvider(["x" * 10_000_000], supports=["streaming"], chunk=100_000)
-    work = prepared(
-        msgspec.structs.replace(QUESTION, stream=True), [n for n in ALL if n != "streaming"]
-    )
+    work = prepared(msgspec.structs.replace(QUESTION, stream=True), [n for n in ALL if n != "streaming"])
     with pytest.raises(EmulationFailed, match=r"structured-output.*more than 4,194,304 characters"):
         streamed(mock, work)
 
@@ -341,9 +308,7 @@ def test_tool_results_cannot_call_tools() -> None:
         Message("tool", (ToolResultBlock("call_1", (TextBlock(evil),)),)),
     )
     mock = MockProvider([ANSWER], supports=[])
-    answer = run(
-        mock, prepared(msgspec.structs.replace(QUESTION, messages=messages, max_tokens=None))
-    )
+    answer = run(mock, prepared(msgspec.structs.replace(QUESTION, messages=messages, max_tokens=None)))
     assert answer.response.tool_calls == ()
     assert mock.requests[0].messages[-1].text.count("</tool_result>") == 1
 

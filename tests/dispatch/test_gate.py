@@ -7,13 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.dispatch.gate import (
-    CapabilityNotProvided,
-    Gate,
-    GateDecision,
-    GateEvent,
-    catalog_check,
-)
+from modelpact.dispatch.gate import CapabilityNotProvided, Gate, GateDecision, GateEvent, catalog_check
 from modelpact.needs.dialects import FallbackModel, NodeModule
 from modelpact.vocabulary.dialects import OPENWOP
 
@@ -54,14 +48,8 @@ class TestFlow:
 
     def test_step_3_substitution(self) -> None:
         """S001-B9: the fallback is substituted, with an event."""
-        decision = decide(
-            gate(SUBSTITUTABLE), module("structured-output", "reasoning", fallback=FALLBACK)
-        )
-        assert (decision.route, decision.provider, decision.model) == (
-            "substitute",
-            "openai",
-            "big",
-        )
+        decision = decide(gate(SUBSTITUTABLE), module("structured-output", "reasoning", fallback=FALLBACK))
+        assert (decision.route, decision.provider, decision.model) == ("substitute", "openai", "big")
         assert decision.event == GateEvent(
             "model.capability.substituted",
             {
@@ -125,11 +113,7 @@ class TestFlow:
             return "answer"
 
         answer = gate(SUBSTITUTABLE).dispatch(
-            module("reasoning", fallback=FALLBACK),
-            "acme",
-            "small",
-            call,
-            tell=lambda event: steps.append(event.type),
+            module("reasoning", fallback=FALLBACK), "acme", "small", call, tell=lambda event: steps.append(event.type)
         )
         assert answer == "answer"
         assert steps == ["model.capability.substituted", "called openai/big"]
@@ -141,16 +125,9 @@ class TestFlow:
         def call(provider: str, model: str) -> None:
             raise AssertionError("called")
 
-        with pytest.raises(
-            CapabilityNotProvided, match=r"n7: acme/small lacks reasoning"
-        ) as caught:
+        with pytest.raises(CapabilityNotProvided, match=r"n7: acme/small lacks reasoning") as caught:
             gate({}).dispatch(
-                module("reasoning"),
-                "acme",
-                "small",
-                call,
-                tell=lambda event: emitted.append(event.type),
-                node_id="n7",
+                module("reasoning"), "acme", "small", call, tell=lambda event: emitted.append(event.type), node_id="n7"
             )
         assert caught.value.code == "capability_not_provided"
         assert emitted == ["model.capability.insufficient"]
@@ -185,14 +162,9 @@ class TestFlow:
         async def run() -> None:
             under_test = gate(SUBSTITUTABLE)
             substitutable = module("reasoning", fallback=FALLBACK)
-            assert (
-                await under_test.dispatch_async(substitutable, "acme", "small", call, tell=tell)
-                == "big"
-            )
+            assert await under_test.dispatch_async(substitutable, "acme", "small", call, tell=tell) == "big"
             with pytest.raises(CapabilityNotProvided):
-                await under_test.dispatch_async(
-                    module("reasoning"), "acme", "small", call, tell=tell
-                )
+                await under_test.dispatch_async(module("reasoning"), "acme", "small", call, tell=tell)
 
         asyncio.run(run())
         assert steps == ["model.capability.substituted", "big", "model.capability.insufficient"]
@@ -209,13 +181,7 @@ class TestRegistry:
 
     def test_the_catalog_answers_for_the_five_identifiers(self) -> None:
         five = tuple(OPENWOP.ids)
-        assert five == (
-            "structured-output",
-            "discriminator-enum",
-            "long-context",
-            "reasoning",
-            "function-calling",
-        )
+        assert five == ("structured-output", "discriminator-enum", "long-context", "reasoning", "function-calling")
         assert catalog_check()("anthropic", "claude-opus-4-5", five) == ()
         assert "reasoning" in catalog_check()("openai", "gpt-4o-mini", five)
         assert catalog_check()("openai", "gpt-4o-mini", ("long-context",)) == ("long-context",)

@@ -32,10 +32,7 @@ def models(ledger: Ledger, *script: str | Exception) -> ModelCaller:
 def test_a_call_is_recorded_in_the_envelope_that_asked_for_it(ledger: Ledger) -> None:
     called = asyncio.run(models(ledger, "Hi").call("mock", HELLO, envelope="runs/1"))
     assert called.response.text == "Hi"
-    assert [event.type for event in ledger.events("runs/1")] == [
-        "capability.invoked",
-        "capability.completed",
-    ]
+    assert [event.type for event in ledger.events("runs/1")] == ["capability.invoked", "capability.completed"]
 
 
 def test_a_stream_ends_with_the_result(ledger: Ledger) -> None:
@@ -70,9 +67,7 @@ def test_a_provider_is_registered_once(ledger: Ledger) -> None:
         calling = models(ledger, "a", "b")
         asyncio.run(calling.call("mock", HELLO))
         asyncio.run(calling.call("mock", HELLO))
-    registered = [
-        event for event in ledger.events("registry") if event.type == "provider.registered"
-    ]
+    registered = [event for event in ledger.events("registry") if event.type == "provider.registered"]
     assert len(registered) == 1
 
 
@@ -107,11 +102,7 @@ def test_a_response_teaches_only_what_is_not_known(ledger: Ledger) -> None:
     call = Response((ToolUseBlock("1", "look", {}),), "tool_use")
     asking = Request("demo", HELLO.messages, tools=(Tool("look"),))
     for provider, learned in (("mock", {}), ("vllm", {"tool_calling": True})):
-        calling = ModelCaller(
-            Runtime(ledger), ports={provider: MockProvider([call])}, environment={}
-        )
+        calling = ModelCaller(Runtime(ledger), ports={provider: MockProvider([call])}, environment={})
         asyncio.run(calling.call(provider, asking))
-        fields = [
-            dict(layer.fields) for layers in read_evidence(ledger).values() for layer in layers
-        ]
+        fields = [dict(layer.fields) for layers in read_evidence(ledger).values() for layer in layers]
         assert fields == ([learned] if learned else [])

@@ -53,10 +53,7 @@ def test_tagged_json(strategy: EmulationStrategy, wire: dict[str, str]) -> None:
     ("capability", "strategy"),
     [
         ("extended_thinking", SystemPromptInjection(THINK)),
-        (
-            "structured_output_json_schema",
-            PostProcessing("Parse and validate JSON from text response"),
-        ),
+        ("structured_output_json_schema", PostProcessing("Parse and validate JSON from text response")),
         ("code_execution", Disabled("Cannot safely emulate sandboxed code execution")),
         ("tool_read", Disabled("No emulation available for ToolRead")),
         ("streaming", Disabled("No emulation available for Streaming")),
@@ -97,18 +94,14 @@ def test_injection_prepends_a_system_message() -> None:
 
 def test_injection_appends_to_the_system_message() -> None:
     """S002-7-4: appended to the system message, as a text block of a newline and the prompt."""
-    chat = conversation(
-        Message("user", (TextBlock("Hi"),)), Message("system", (TextBlock("Be brief."),), {"a": 1})
-    )
+    chat = conversation(Message("user", (TextBlock("Hi"),)), Message("system", (TextBlock("Be brief."),), {"a": 1}))
     EmulationEngine.with_defaults().apply(["extended_thinking"], chat)
     content = (TextBlock("Be brief."), TextBlock(f"\n{THINK}"))
     assert chat.messages[1] == Message("system", content, {"a": 1})
     assert len(chat.messages) == 2
 
 
-@pytest.mark.parametrize(
-    "capability", ["structured_output_json_schema", "code_execution", "tool_bash"]
-)
+@pytest.mark.parametrize("capability", ["structured_output_json_schema", "code_execution", "tool_bash"])
 def test_post_processing_and_disabled_change_nothing(capability: str) -> None:
     """S002-7-6, S002-7-7: PostProcessing and Disabled do not change the conversation."""
     chat = conversation()
@@ -133,15 +126,10 @@ def test_config_overrides_come_before_defaults() -> None:
         ["code_execution", "extended_thinking", "structured_output_json_schema"], chat
     )
     assert texts(chat)[0] == ("system", "Simulate code execution step by step.")
-    assert [entry.capability for entry in report.applied] == [
-        "code_execution",
-        "structured_output_json_schema",
-    ]
+    assert [entry.capability for entry in report.applied] == ["code_execution", "structured_output_json_schema"]
     assert report.warnings == ("Capability ExtendedThinking not emulated: not here",)
     assert apply_emulation(config, ["code_execution"], conversation()).applied == (
-        EmulationEntry(
-            "code_execution", SystemPromptInjection("Simulate code execution step by step.")
-        ),
+        EmulationEntry("code_execution", SystemPromptInjection("Simulate code execution step by step.")),
     )
 
 
@@ -205,10 +193,7 @@ def test_two_prompts_are_both_injected() -> None:
     config = EmulationConfig({"tool_bash": SystemPromptInjection("No shell.")})
     chat = conversation()
     EmulationEngine(config).apply(["extended_thinking", "tool_bash"], chat)
-    assert list(chat.messages[0].content) == [
-        TextBlock(THINK),
-        TextBlock("\nNo shell."),
-    ]
+    assert list(chat.messages[0].content) == [TextBlock(THINK), TextBlock("\nNo shell.")]
 
 
 def test_a_plan_reports_the_same_and_changes_nothing() -> None:

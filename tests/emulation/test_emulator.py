@@ -5,21 +5,8 @@ from typing import Any
 import pytest
 
 from modelpact.conversation import openai_chat
-from modelpact.conversation.message import (
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.message import Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, Tool, ToolChoice
 from modelpact.conversation.response import Response
 from modelpact.emulation.emulated_request import EmulatedRequest, EmulationFailed, RepairRequest
 from modelpact.emulation.emulator import Emulator, emulator_strategies
@@ -72,11 +59,7 @@ def test_structured_output() -> None:
     assert (entry.fidelity, entry.extra_calls) == ("validated", 2)
     assert entry.extra_prompt_tokens == (len(entry.strategy.prompt) + 3) // 4
     assert entry.label == "schema in the prompt, answer checked against it"
-    for text in (
-        '{"city": "Rome"}',
-        'Sure:\n```json\n{"city": "Rome"}\n```',
-        'e.g. [1] {"city": "Rome"}',
-    ):
+    for text in ('{"city": "Rome"}', 'Sure:\n```json\n{"city": "Rome"}\n```', 'e.g. [1] {"city": "Rome"}'):
         assert received(work, text).text == '{"city": "Rome"}'
 
 
@@ -194,19 +177,11 @@ def test_a_schema_is_not_asked_of_an_answer_that_calls() -> None:
     [
         ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "runs at its provider"),
         (
-            {
-                "tools": [{"type": "function", "function": {"name": "x"}}],
-                "tool_choice": {"type": "allowed_tools"},
-            },
+            {"tools": [{"type": "function", "function": {"name": "x"}}], "tool_choice": {"type": "allowed_tools"}},
             "cannot be emulated",
         ),
         (
-            {
-                "response_format": {
-                    "type": "json_schema",
-                    "json_schema": {"name": "x", "schema": {"type": 5}},
-                }
-            },
+            {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": 5}}}},
             "not a JSON Schema",
         ),
         ({"stop": ""}, "not empty"),
@@ -223,11 +198,7 @@ def test_stop_sequences() -> None:
     assert work.request.stop == ()
     assert work.report.applied[0].fidelity == "exact"
     response = received(work, "One. Two END")
-    assert (response.text, response.stop_reason, response.stop_sequence) == (
-        "One",
-        "stop_sequence",
-        ".",
-    )
+    assert (response.text, response.stop_reason, response.stop_sequence) == ("One", "stop_sequence", ".")
     plain = answered("One", stop_reason="length")
     assert work.process(plain) == plain
 
@@ -260,9 +231,7 @@ def test_system_messages() -> None:
 def test_token_limit_param_is_a_translation() -> None:
     """MP-E1: renaming the token limit is a translation, labelled as such."""
     request = ask(max_tokens=9)
-    work = Emulator().prepare(
-        request, ["token-limit-param"], token_limit_param="max-completion-tokens"
-    )
+    work = Emulator().prepare(request, ["token-limit-param"], token_limit_param="max-completion-tokens")
     assert work.request.token_limit_param == "max-completion-tokens"
     (entry,) = work.report.applied
     assert entry.fidelity == "translation"
@@ -294,9 +263,7 @@ def test_nothing_is_applied_that_was_not_asked_for() -> None:
 
 def test_what_the_set_does_not_have_is_a_warning() -> None:
     report = Emulator().plan(ask(), ["image-input", "reasoning"])
-    assert report.warnings == (
-        "Capability image-input not emulated: no emulation of the set provides it",
-    )
+    assert report.warnings == ("Capability image-input not emulated: no emulation of the set provides it",)
     assert report.has_unemulatable()
     assert not report.is_empty()
 

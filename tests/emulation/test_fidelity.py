@@ -1,12 +1,6 @@
 """What emulation must leave as it is: every block, every id, every refusal."""
 
-from modelpact.conversation.message import (
-    Message,
-    OtherBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import Message, OtherBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.request import JsonSchema, Request, Tool
 from modelpact.conversation.response import Response, collect
 from modelpact.emulation.emulated_request import EmulationFailed, RepairRequest
@@ -37,9 +31,7 @@ def test_an_emulated_stream_is_the_whole_answer_in_pieces() -> None:
 def test_stop_sequences_leave_what_comes_before_them_as_it_is() -> None:
     work = Emulator().prepare(Request("m", (USER,), stop=("END",)), ["stop-sequences"])
     assert work.process(WHOLE) == WHOLE
-    cut = work.process(
-        Response((ThinkingBlock("hm", "s"), TextBlock("A", {"x": {}}), TextBlock("BENDC")))
-    )
+    cut = work.process(Response((ThinkingBlock("hm", "s"), TextBlock("A", {"x": {}}), TextBlock("BENDC"))))
     assert isinstance(cut, Response)
     assert cut.content == (ThinkingBlock("hm", "s"), TextBlock("A", {"x": {}}), TextBlock("B"))
     assert (cut.stop_reason, cut.stop_sequence) == ("stop_sequence", "END")

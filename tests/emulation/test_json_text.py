@@ -105,32 +105,20 @@ scalars = st.one_of(
     st.text(st.characters(exclude_categories=["Cs"])),
 )
 containers = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=9), inner),
-    max_leaves=20,
+    scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(max_size=9), inner), max_leaves=20
 ).filter(lambda value: isinstance(value, (dict, list)))
 
 
 @given(prose, containers, prose, st.booleans(), st.sampled_from([None, 2]))
-def test_any_json_in_prose_is_found(
-    before: str, value: Any, after: str, ascii_only: bool, indent: int | None
-) -> None:
+def test_any_json_in_prose_is_found(before: str, value: Any, after: str, ascii_only: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii_only, indent=indent)
     match = find_json(f"{before}{text}{after}")
     assert match.value == value
     assert match.text == text
 
 
-@given(
-    prose,
-    containers,
-    prose,
-    st.sampled_from(["", "json", " JSON"]),
-    st.sampled_from(["\n", "\r\n"]),
-)
-def test_any_json_in_a_fence_is_found(
-    before: str, value: Any, after: str, word: str, line: str
-) -> None:
+@given(prose, containers, prose, st.sampled_from(["", "json", " JSON"]), st.sampled_from(["\n", "\r\n"]))
+def test_any_json_in_a_fence_is_found(before: str, value: Any, after: str, word: str, line: str) -> None:
     text = json.dumps(value)
     assert find_json(f"{before}```{word}{line}{text}{line}```{after}").value == value
 

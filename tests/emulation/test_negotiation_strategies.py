@@ -34,9 +34,7 @@ def test_what_is_missing_becomes_emulated_by_us(name: str, support: str) -> None
 def test_a_native_need_is_never_met_by_emulation(support: str) -> None:
     """MP-N8: emulation never satisfies a need for native support."""
     needs = Needs([need("tools", min_support="native")])
-    verdict = negotiate(
-        needs, claims({"tool-calling": support}), EMULATE, strategies=emulator_strategies()
-    )
+    verdict = negotiate(needs, claims({"tool-calling": support}), EMULATE, strategies=emulator_strategies())
     assert not verdict.ok
     assert verdict.findings[0].label == ""
 
@@ -44,9 +42,7 @@ def test_a_native_need_is_never_met_by_emulation(support: str) -> None:
 def test_policy_turns_it_on() -> None:
     """MP-N11: emulate where policy says so; a refusal says what would help."""
     needs = Needs([need("tools", min_support="emulated")])
-    verdict = negotiate(
-        needs, claims({"tool-calling": "unsupported"}), strategies=emulator_strategies()
-    )
+    verdict = negotiate(needs, claims({"tool-calling": "unsupported"}), strategies=emulator_strategies())
     assert not verdict.ok
     assert verdict.findings[0].label == emulator_strategies().labels["tool-calling"]
 
@@ -69,9 +65,7 @@ def required(*pairs: tuple[str, str]) -> dict[str, Any]:
 REQUEST = {
     "manifest": {"streaming": "native", "structured_output_json_schema": "unsupported"},
     "requirements": required(
-        ("streaming", "native"),
-        ("extended_thinking", "emulated"),
-        ("structured_output_json_schema", "emulated"),
+        ("streaming", "native"), ("extended_thinking", "emulated"), ("structured_output_json_schema", "emulated")
     ),
 }
 
@@ -80,9 +74,7 @@ def test_the_decision_tree_with_emulation() -> None:
     """S002-6-1, S002-6-6: what can be emulated is emulated."""
     plain = abp.negotiate(REQUEST["manifest"], REQUEST["requirements"])
     assert plain.unsupported == ("extended_thinking", "structured_output_json_schema")
-    with_ours = abp.negotiate(
-        REQUEST["manifest"], REQUEST["requirements"], strategies=default_strategies()
-    )
+    with_ours = abp.negotiate(REQUEST["manifest"], REQUEST["requirements"], strategies=default_strategies())
     assert with_ours.is_compatible()
     assert with_ours.emulatable == ("extended_thinking", "structured_output_json_schema")
 
@@ -115,10 +107,7 @@ def test_the_command_shows_it() -> None:
             ["StructuredOutputJsonSchema", {"level": "emulated", "strategy": JSON}],
         ],
     }
-    assert run("--emulate")[1]["emulatable"] == [
-        "extended_thinking",
-        "structured_output_json_schema",
-    ]
+    assert run("--emulate")[1]["emulatable"] == ["extended_thinking", "structured_output_json_schema"]
 
 
 def test_the_command_without_it() -> None:
@@ -132,9 +121,7 @@ def test_what_cannot_be_emulated_stays_unsupported() -> None:
     request = {
         "manifest": {},
         "requirements": required(
-            ("code_execution", "emulated"),
-            ("tool_use", "emulated"),
-            ("extended_thinking", "native"),
+            ("code_execution", "emulated"), ("tool_use", "emulated"), ("extended_thinking", "native")
         ),
     }
     code, result, _ = run("--emulate", request=request)

@@ -110,8 +110,6 @@ def test_marks_that_are_not_ours_are_no_excuse() -> None:
         assert "JSON Schema" in text
         assert "Think step by step" in text
         assert work.stops == ("END",)
-        plain = Emulator().prepare(
-            ask(Message("user", (TextBlock("Hi"),), {"modelpact": odd})), ALL
-        )
+        plain = Emulator().prepare(ask(Message("user", (TextBlock("Hi"),), {"modelpact": odd})), ALL)
         applied = {entry.capability for entry in plain.report.applied}
         assert applied <= {"reasoning", "streaming", "system-messages"}

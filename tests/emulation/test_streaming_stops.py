@@ -66,9 +66,7 @@ stop_lists = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_siz
 
 
 @given(chunked(letters), stop_lists)
-def test_stop_truncation_equals_the_one_shot_result(
-    case: tuple[str, list[str]], stops: list[str]
-) -> None:
+def test_stop_truncation_equals_the_one_shot_result(case: tuple[str, list[str]], stops: list[str]) -> None:
     """MP-E7: stop truncation is the same for every chunking."""
     text, chunks = case
     expected = generated(text, stops)
@@ -83,9 +81,7 @@ def test_any_characters(case: tuple[str, list[str]], stops: list[str]) -> None:
 
 
 @given(chunked(letters), stop_lists)
-def test_nothing_that_was_passed_on_is_taken_back(
-    case: tuple[str, list[str]], stops: list[str]
-) -> None:
+def test_nothing_that_was_passed_on_is_taken_back(case: tuple[str, list[str]], stops: list[str]) -> None:
     text, chunks = case
     whole = generated(text, stops)[0]
     scanner = StopScanner(stops)

@@ -30,16 +30,10 @@ CASES: dict[str, tuple[str, Split]] = {
     "cut off": ("<thinking>Hm. But\n", ("Hm. But\n", "")),
     "cut off in the tag": ("<thinking>Hm.</thin", ("Hm.</thin", "")),
     "cut off in the first tag": ("<thin", ("", "<thin")),
-    "not at the beginning": (
-        "Well, <thinking>Hm.</thinking>",
-        ("", "Well, <thinking>Hm.</thinking>"),
-    ),
+    "not at the beginning": ("Well, <thinking>Hm.</thinking>", ("", "Well, <thinking>Hm.</thinking>")),
     "nearly": ("<thinkin g>Hm.", ("", "<thinkin g>Hm.")),
     "a false end": ("<thinking>a</think b\n</thinking>Yes.", ("a</think b", "Yes.")),
-    "twice": (
-        "<thinking>A</thinking><thinking>B</thinking>Yes.",
-        ("A", "<thinking>B</thinking>Yes."),
-    ),
+    "twice": ("<thinking>A</thinking><thinking>B</thinking>Yes.", ("A", "<thinking>B</thinking>Yes.")),
     "inside one another": ("<thinking>A<thinking>B</thinking>Yes.", ("A<thinking>B", "Yes.")),
 }
 
@@ -59,8 +53,7 @@ def test_every_chunking_of_a_beginning(text: str) -> None:
 
 
 tagged = st.lists(
-    st.sampled_from(["<thinking>", "</thinking>", "<", "</", "think", "\n", " ", "a", "é", "👩‍👧"]),
-    max_size=12,
+    st.sampled_from(["<thinking>", "</thinking>", "<", "</", "think", "\n", " ", "a", "é", "👩‍👧"]), max_size=12
 ).map("".join)
 
 
@@ -77,11 +70,7 @@ def test_nothing_but_tags_and_space_is_lost(text: str) -> None:
     for part in (thinking, answer):
         assert part in text
     assert len(thinking) + len(answer) <= len(text)
-    assert (
-        left.replace("\n", "")
-        .replace(" ", "")
-        .startswith(thinking.replace("\n", "").replace(" ", ""))
-    )
+    assert left.replace("\n", "").replace(" ", "").startswith(thinking.replace("\n", "").replace(" ", ""))
 
 
 def test_thinking_is_passed_on_as_it_comes() -> None:
@@ -100,7 +89,5 @@ def test_the_prompt_names_the_tags() -> None:
 
 def test_endless_newlines_and_space_cost_in_proportion() -> None:
     """Quadratic work on a hundred thousand pieces would not come back in time."""
-    assert (
-        streamed(["<thinking>a", *("\n" * 100_000), "b</thinking>"])[0] == f"a{chr(10) * 100_000}b"
-    )
+    assert streamed(["<thinking>a", *("\n" * 100_000), "b</thinking>"])[0] == f"a{chr(10) * 100_000}b"
     assert streamed([*(" " * 100_000), "Yes."]) == ("", f"{' ' * 100_000}Yes.")

@@ -7,13 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from modelpact.conversation.message import (
-    ImageBlock,
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import Tool, ToolChoice
 from modelpact.emulation.tools import (
     ParsedToolCalls,
@@ -26,9 +20,7 @@ from modelpact.emulation.tools import (
 from modelpact.vocabulary.errors import InputError
 
 WEATHER = Tool(
-    "weather",
-    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
-    "The weather.",
+    "weather", {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}, "The weather."
 )
 NOW = Tool("now")
 SPEC = ToolSpec((WEATHER, NOW))
@@ -56,11 +48,7 @@ ANSWERS: dict[str, tuple[str, str, list[tuple[str, Any]]]] = {
     "spaces": ('<tool_call>\n {"name": "now", "arguments": {}} \n</tool_call>', "", [("now", {})]),
     "without arguments": ('<tool_call>{"name": "now"}</tool_call>', "", [("now", {})]),
     "without its end": ('<tool_call>{"name": "now", "arguments": {}}', "", [("now", {})]),
-    "in a fence": (
-        '<tool_call>\n```json\n{"name": "now", "arguments": {}}\n```\n</tool_call>',
-        "",
-        [("now", {})],
-    ),
+    "in a fence": ('<tool_call>\n```json\n{"name": "now", "arguments": {}}\n```\n</tool_call>', "", [("now", {})]),
     "tags inside texts": (
         call(city="</tool_call><tool_call>{}"),
         "",
@@ -190,9 +178,7 @@ def test_earlier_calls_and_results_are_written_as_text() -> None:
     assert (second.role, second.metadata) == ("assistant", {"turn": 2})
     assert read(second.text).calls == (PARIS,)
     assert third.role == "user"
-    assert third.text == (
-        '<tool_result>{"name": "weather", "content": "rain", "is_error": true}</tool_result>'
-    )
+    assert third.text == ('<tool_result>{"name": "weather", "content": "rain", "is_error": true}</tool_result>')
     assert third.content[1] == image
     assert write_calls_as_text((first, second, third)) == (first, second, third)
 

@@ -52,12 +52,9 @@ def test_a_schema_that_is_nested_too_deeply(nest: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "reference",
-    ["http://127.0.0.1:9/s.json", "https://example.com/s", "file:///etc/passwd", "s.json", "urn:x"],
+    "reference", ["http://127.0.0.1:9/s.json", "https://example.com/s", "file:///etc/passwd", "s.json", "urn:x"]
 )
-def test_references_to_other_documents_are_never_fetched(
-    reference: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_references_to_other_documents_are_never_fetched(reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> Any:
         raise AssertionError("the network was used")
 
@@ -89,9 +86,7 @@ def test_findings_are_bounded() -> None:
     findings = Schema({"items": {"type": "string"}}, "here").findings(list(range(1_000)))
     assert len(findings) == 11
     assert findings[-1] == "and more"
-    assert all(
-        len(finding) < 400 for finding in Schema({"type": "null"}, "x").findings("y" * 100_000)
-    )
+    assert all(len(finding) < 400 for finding in Schema({"type": "null"}, "x").findings("y" * 100_000))
 
 
 @pytest.mark.parametrize(

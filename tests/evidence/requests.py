@@ -1,14 +1,7 @@
 """Requests for the tests of rejections."""
 
 from modelpact.conversation.message import ImageBlock, Message, TextBlock
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, Tool, ToolChoice
 
 PLAIN = Request("m", (Message("user", (TextBlock("Hello"),)),))
 
@@ -33,7 +26,5 @@ def using_everything(*, schema: bool = True) -> Request:
         top_k=3,
         stop=("x",),
         stream=True,
-        extras=dict.fromkeys(
-            ("seed", "logprobs", "frequency_penalty", "presence_penalty", "logit_bias", "n"), 1
-        ),
+        extras=dict.fromkeys(("seed", "logprobs", "frequency_penalty", "presence_penalty", "logit_bias", "n"), 1),
     )

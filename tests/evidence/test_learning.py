@@ -8,13 +8,7 @@ from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, Usage
 from modelpact.dispatch.model_caller import CallFailed, ModelCaller
-from modelpact.evidence import (
-    EvidenceLearner,
-    Observation,
-    current_observations,
-    read_evidence,
-    record,
-)
+from modelpact.evidence import EvidenceLearner, Observation, current_observations, read_evidence, record
 from modelpact.ledger import Ledger
 from modelpact.ledger.errors import LedgerUnavailable
 from modelpact.providers.models.upstream import UpstreamError
@@ -73,9 +67,7 @@ def test_a_response_beyond_a_learned_limit_refutes_it(
 
 def test_the_event_has_the_reason_and_the_cause(ledger: Ledger) -> None:
     record(ledger, window("GPT-9", 8_192))
-    models = ModelCaller(
-        Runtime(ledger), catalog=CATALOG, ports={"openai": MockProvider([answer(9000)])}
-    )
+    models = ModelCaller(Runtime(ledger), catalog=CATALOG, ports={"openai": MockProvider([answer(9000)])})
     called = asyncio.run(models.call("openai", ASK))
     event = ledger.events("evidence/openai")[-1]
     assert event.type == "evidence.forgotten"
@@ -94,9 +86,9 @@ def test_withdrawn_evidence_may_be_learned_again(ledger: Ledger) -> None:
         else:
             with pytest.raises(CallFailed):
                 asyncio.run(models.call("openai", ASK))
-        assert [
-            observation.value for observation in current_observations(ledger, "openai", "gpt-9")
-        ] == ([expected] if expected else [])
+        assert [observation.value for observation in current_observations(ledger, "openai", "gpt-9")] == (
+            [expected] if expected else []
+        )
 
 
 def test_a_response_refutes_an_unsupported_capability(ledger: Ledger) -> None:
@@ -117,15 +109,9 @@ def test_a_response_refutes_an_unsupported_capability(ledger: Ledger) -> None:
 async def test_a_lesson_says_whether_the_evidence_changed(ledger: Ledger) -> None:
     learner, resolution = EvidenceLearner(ledger), CATALOG.resolve("openai", "gpt-9")
     lesson = await learner.observe_rejection(ASK, refusal(8_192), resolution)
-    assert ([observation.value for observation in lesson.observations], lesson.changed) == (
-        [8_192],
-        True,
-    )
+    assert ([observation.value for observation in lesson.observations], lesson.changed) == ([8_192], True)
     lesson = await learner.observe_rejection(ASK, refusal(8_192), resolution)
-    assert ([observation.value for observation in lesson.observations], lesson.changed) == (
-        [8_192],
-        False,
-    )
+    assert ([observation.value for observation in lesson.observations], lesson.changed) == ([8_192], False)
     lesson = await learner.observe_response(ASK, answer(100), resolution)
     assert (lesson.observations, lesson.changed) == ((), False)
     lesson = await learner.observe_response(ASK, answer(9_000), resolution)
@@ -152,7 +138,4 @@ async def test_a_ledger_that_cannot_be_written_costs_only_the_lesson(
     monkeypatch.setattr(ledger, "write_async", fails)
     resolution = CATALOG.resolve("openai", "gpt-9")
     lesson = await EvidenceLearner(ledger).observe_rejection(ASK, refusal(8_192), resolution)
-    assert ([observation.value for observation in lesson.observations], lesson.changed) == (
-        [8_192],
-        False,
-    )
+    assert ([observation.value for observation in lesson.observations], lesson.changed) == ([8_192], False)

@@ -19,23 +19,15 @@ from tests.evidence.requests import PLAIN, using_everything
 PATTERNS = rejection_patterns().patterns
 FIELDS = rejection_patterns().fields
 EXAMPLES = [pattern.example for pattern in PATTERNS]
-EVERY_PATTERN = pytest.mark.parametrize(
-    "pattern", PATTERNS, ids=[example[:50] for example in EXAMPLES]
-)
+EVERY_PATTERN = pytest.mark.parametrize("pattern", PATTERNS, ids=[example[:50] for example in EXAMPLES])
 
 
 def as_text(learned: tuple[Observation, ...]) -> str:
     """Write observations as `RejectionPattern.teaches` does."""
     parts = []
     for observation in learned:
-        value = (
-            ",".join(observation.value)
-            if isinstance(observation.value, tuple)
-            else observation.value
-        )
-        parts.append(
-            observation.capability if value is None else f"{observation.capability}={value}"
-        )
+        value = ",".join(observation.value) if isinstance(observation.value, tuple) else observation.value
+        parts.append(observation.capability if value is None else f"{observation.capability}={value}")
     return " ".join(parts)
 
 
@@ -117,8 +109,7 @@ def test_a_rejected_combination_teaches_nothing_about_its_parts(message: str) ->
         "Invalid type for 'temperature': expected a number, but got a string instead.",
         "Invalid 'temperature': decimal above maximum value. Expected a value <= 2.",
         "Tool choice 'nothing' not found in 'tools' parameter.",
-        "'messages' must contain the word 'json' in some form, to use 'response_format' of type "
-        "'json_object'.",
+        "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.",
         "We could not parse the JSON body of your request.",
         "Unknown parameter: 'mesages'.",
     ],
@@ -207,13 +198,7 @@ def test_every_field_leads_to_a_capability() -> None:
     capability=st.text(max_size=20),
 )
 def test_no_message_raises(
-    message: str,
-    more: str,
-    status: int | None,
-    code: str,
-    param: str,
-    names: tuple[str, str],
-    capability: str,
+    message: str, more: str, status: int | None, code: str, param: str, names: tuple[str, str], capability: str
 ) -> None:
     """Whatever comes, what is learned is a valid statement of something that was used."""
     rejection = Rejection(f"{more}{message}{more}", status, code, param, capability)

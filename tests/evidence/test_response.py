@@ -13,10 +13,7 @@ PROSE = Response((TextBlock("Hello"),))
 
 def names(response: Response, **more: object) -> list[str]:
     observations = learn_from_response(using_everything(), response, "local", "m", **more)  # type: ignore[arg-type]
-    assert all(
-        observation.support == "native" and observation.origin == "use"
-        for observation in observations
-    )
+    assert all(observation.support == "native" and observation.origin == "use" for observation in observations)
     return [observation.capability for observation in observations]
 
 
@@ -51,9 +48,7 @@ def test_each_limit_is_compared_with_its_own_tokens() -> None:
     ]
     assert find_refuted(held, (), Usage(900, 400), known) == ()
     refutations = find_refuted(held, (), Usage(1_001, 501), known)
-    assert [
-        (refutation.before.capability, refutation.replacement) for refutation in refutations
-    ] == [
+    assert [(refutation.before.capability, refutation.replacement) for refutation in refutations] == [
         ("max-input", None),
         ("max-output", None),
     ]

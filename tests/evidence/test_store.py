@@ -18,12 +18,8 @@ from modelpact.vocabulary.errors import InputError
 from tests.conftest import catalog, fact, lineage
 
 DAY = 86_400 * 1_000_000_000
-NO_TOOLS = Observation(
-    "openai", "gpt-9", "tool-calling", "unsupported", origin="use", detail="rejected: no tools"
-)
-CATALOG = catalog(
-    "", lineage("one", fact("openai/gpt-9", tool_calling=True, context_window=128_000))
-)
+NO_TOOLS = Observation("openai", "gpt-9", "tool-calling", "unsupported", origin="use", detail="rejected: no tools")
+CATALOG = catalog("", lineage("one", fact("openai/gpt-9", tool_calling=True, context_window=128_000)))
 
 
 def test_an_observation_is_an_event_and_a_current_row(ledger: Ledger) -> None:
@@ -75,16 +71,11 @@ def test_search_uses_the_evidence(ledger: Ledger) -> None:
 
 def test_the_newest_observation_is_current(ledger: Ledger) -> None:
     record(ledger, NO_TOOLS)
-    again = Observation(
-        "openai", "gpt-9", "tool-calling", "native", origin="probe", detail="it called"
-    )
+    again = Observation("openai", "gpt-9", "tool-calling", "native", origin="probe", detail="it called")
     asyncio.run(record_async(ledger, again, cause="evidence/openai:1"))
     ((layer,),) = read_evidence(ledger).values()
     assert layer.fields == {"tool_calling": True}
-    assert [event.cause for event in ledger.events("evidence/openai")] == [
-        None,
-        "evidence/openai:1",
-    ]
+    assert [event.cause for event in ledger.events("evidence/openai")] == [None, "evidence/openai:1"]
 
 
 def test_no_observations_write_nothing(ledger: Ledger) -> None:

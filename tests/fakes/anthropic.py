@@ -9,15 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from modelpact.wire import HttpRequest, HttpResponse
-from tests.fakes.anthropic_rules import (
-    MODELS,
-    SIGNATURE,
-    Model,
-    blocks,
-    check_model,
-    prompt_tokens,
-    tokens,
-)
+from tests.fakes.anthropic_rules import MODELS, SIGNATURE, Model, blocks, check_model, prompt_tokens, tokens
 from tests.fakes.anthropic_shapes import COUNT, MESSAGES, check, refusal
 from tests.fakes.behaviours import Behaviour
 from tests.fakes.replies import Call, Fail, Reply, Script
@@ -111,12 +103,7 @@ class FakeAnthropic(FakeServer):
 
     def _listed(self, name: str) -> HttpResponse:
         rows = [
-            {
-                "type": "model",
-                "id": model,
-                "display_name": model,
-                "created_at": "2026-01-01T00:00:00Z",
-            }
+            {"type": "model", "id": model, "display_name": model, "created_at": "2026-01-01T00:00:00Z"}
             for model in self.models
         ]
         if name:
@@ -131,12 +118,7 @@ class FakeAnthropic(FakeServer):
         limit = body["max_tokens"]
         last = content[-1] if content else {}
         if reply.text is not None and last.get("type") == "text" and made > limit:
-            last["text"], made, reason, stopped = (
-                last["text"][: limit * 4],
-                limit,
-                "max_tokens",
-                None,
-            )
+            last["text"], made, reason, stopped = (last["text"][: limit * 4], limit, "max_tokens", None)
         usage = dict(reply.usage) if reply.usage is not None else self._usage(body, made)
         whole = {
             "id": f"msg_{self.number():024x}",
@@ -153,9 +135,7 @@ class FakeAnthropic(FakeServer):
             return self.streamed(reply, list(self._events(whole)), headers)
         return self.whole(reply, whole, headers)
 
-    def _content(
-        self, body: dict[str, Any], reply: Reply
-    ) -> tuple[list[dict[str, Any]], str, str | None]:
+    def _content(self, body: dict[str, Any], reply: Reply) -> tuple[list[dict[str, Any]], str, str | None]:
         """Return blocks, stop reason and stop sequence: those of the reply, or made up."""
         thinking = body.get("thinking", {"type": "disabled"})["type"] != "disabled"
         blocks_: list[dict[str, Any]] = []
@@ -180,9 +160,7 @@ class FakeAnthropic(FakeServer):
             blocks_.append({"type": "text", "text": text})
         for call in calls:
             identity = call.id or f"toolu_{self.number():024x}"
-            blocks_.append(
-                {"type": "tool_use", "id": identity, "name": call.name, "input": call.input}
-            )
+            blocks_.append({"type": "tool_use", "id": identity, "name": call.name, "input": call.input})
         if reply.refusal:
             return blocks_, "refusal", None
         reason = "tool_use" if calls else "stop_sequence" if stopped else "end_turn"
@@ -220,9 +198,7 @@ class FakeAnthropic(FakeServer):
             deltas.append({"type": "signature_delta", "signature": block["signature"]})
             return {"type": "thinking", "thinking": "", "signature": ""}, deltas
         pieces = ["", *cut(json.dumps(block["input"]))]
-        return {**block, "input": {}}, [
-            {"type": "input_json_delta", "partial_json": piece} for piece in pieces
-        ]
+        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
     def _usage(self, body: dict[str, Any], made: int) -> dict[str, Any]:
         prompt = prompt_tokens(body)
@@ -238,19 +214,14 @@ class FakeAnthropic(FakeServer):
             "input_tokens": prompt - read - written,
             "cache_creation_input_tokens": written,
             "cache_read_input_tokens": read,
-            "cache_creation": {
-                "ephemeral_5m_input_tokens": written,
-                "ephemeral_1h_input_tokens": 0,
-            },
+            "cache_creation": {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0},
             "output_tokens": made,
             "service_tier": "standard",
         }
 
 
 def _forced(body: dict[str, Any], choice: dict[str, Any]) -> Call:
-    named = [
-        tool for tool in body["tools"] if choice["type"] == "any" or tool["name"] == choice["name"]
-    ]
+    named = [tool for tool in body["tools"] if choice["type"] == "any" or tool["name"] == choice["name"]]
     return Call(named[0]["name"], instance(named[0]["input_schema"]))
 
 
@@ -258,9 +229,7 @@ def _made_up(body: dict[str, Any]) -> str:
     form = body.get("output_config", {}).get("format")
     if form is not None:
         return json.dumps(instance(form["schema"]))
-    thinking = next(
-        (message for message in reversed(body["messages"]) if message["role"] == "user"), None
-    )
+    thinking = next((message for message in reversed(body["messages"]) if message["role"] == "user"), None)
     words: Any = thinking["content"] if thinking is not None else ""
     if isinstance(words, list):
         words = "".join(part.get("text", f"[{part['type']}]") for part in words)

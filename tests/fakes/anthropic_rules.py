@@ -34,9 +34,7 @@ MODELS = (
     Model("claude-haiku-4-5", one_sampler=True),
     Model("claude-sonnet-4-20250514", schemas=False),
     Model("claude-3-5-haiku-20241022", output=8_192, thinking=False, schemas=False),
-    Model(
-        "claude-text", context=100_000, output=4_096, thinking=False, schemas=False, images=False
-    ),
+    Model("claude-text", context=100_000, output=4_096, thinking=False, schemas=False, images=False),
 )
 SIGNATURE = "fake-signature-"
 """Signatures of the fake begin so; others are refused."""
@@ -82,10 +80,7 @@ def check_model(body: dict[str, Any], model: Model) -> None:
     _check_turns(body)
     _check_output(body, model)
     if model.one_sampler and "temperature" in body and "top_p" in body:
-        raise refusal(
-            "`temperature` and `top_p` cannot both be specified for this model. Please use only "
-            "one."
-        )
+        raise refusal("`temperature` and `top_p` cannot both be specified for this model. Please use only one.")
     used = prompt_tokens(body)
     if used > model.context:
         raise refusal(f"prompt is too long: {used} tokens > {model.context} maximum")
@@ -113,11 +108,7 @@ def _check_blocks(body: dict[str, Any], model: Model) -> None:
     final = body["messages"][-1]
     if final["role"] == "assistant":
         content = final["content"]
-        text = (
-            content
-            if isinstance(content, str)
-            else (content[-1].get("text", "") if content else "")
-        )
+        text = content if isinstance(content, str) else (content[-1].get("text", "") if content else "")
         if text != text.rstrip():
             raise refusal("messages: final assistant content cannot end with trailing whitespace")
 
@@ -163,9 +154,7 @@ def _check_tools(body: dict[str, Any]) -> None:
         if tool.get("type", "custom") != "custom":
             continue
         if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", tool["name"]):
-            raise refusal(
-                f"tools.{place}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
-            )
+            raise refusal(f"tools.{place}.custom.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'")
         if tool["input_schema"].get("type") != "object":
             kind = "Field required" if "type" not in tool["input_schema"] else ""
             problem = kind or "Input should be 'object'"
@@ -196,9 +185,7 @@ def _check_turns(body: dict[str, Any]) -> None:
                     "have a corresponding `tool_use` block in the previous message."
                 )
             if entry["type"] == "thinking" and not entry["signature"].startswith(SIGNATURE):
-                raise refusal(
-                    f"messages.{place}.content.{number}: Invalid `signature` in `thinking` block"
-                )
+                raise refusal(f"messages.{place}.content.{number}: Invalid `signature` in `thinking` block")
         missing = [pending for pending in waiting if pending not in answered]
         if missing:
             raise refusal(
@@ -230,9 +217,7 @@ def _check_closed(schema: Any, where: str) -> None:
     if not isinstance(schema, dict):
         return
     if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
-        raise refusal(
-            f"{where}: For 'object' type, 'additionalProperties' must be explicitly set to false"
-        )
+        raise refusal(f"{where}: For 'object' type, 'additionalProperties' must be explicitly set to false")
     for name in ("minimum", "maximum", "minLength", "maxLength", "multipleOf"):
         if name in schema:
             kind = schema.get("type")

@@ -4,20 +4,7 @@ from typing import Any
 
 from tests.fakes.replies import Fail
 from tests.fakes.server import Refusal
-from tests.fakes.validation import (
-    Either,
-    Flag,
-    Many,
-    Number,
-    One,
-    Open,
-    Shape,
-    Tagged,
-    Text,
-    Thing,
-    Whole,
-    Wrong,
-)
+from tests.fakes.validation import Either, Flag, Many, Number, One, Open, Shape, Tagged, Text, Thing, Whole, Wrong
 
 _CACHE = Thing({"type": One("ephemeral"), "ttl": One("5m", "1h")}, ["type"], null=True)
 _IMAGE_TYPES = One("image/jpeg", "image/png", "image/gif", "image/webp")
@@ -27,19 +14,14 @@ def _block(kind: str, fields: dict[str, Shape], required: list[str]) -> Thing:
     return Thing({"type": One(kind), **fields}, required)
 
 
-TEXT = _block(
-    "text",
-    {"text": Text(), "cache_control": _CACHE, "citations": Many(Open(), null=True)},
-    ["text"],
-)
+TEXT = _block("text", {"text": Text(), "cache_control": _CACHE, "citations": Many(Open(), null=True)}, ["text"])
 _IMAGE = _block(
     "image",
     {
         "source": Tagged(
             {
                 "base64": Thing(
-                    {"type": One("base64"), "media_type": _IMAGE_TYPES, "data": Text()},
-                    ["media_type", "data"],
+                    {"type": One("base64"), "media_type": _IMAGE_TYPES, "data": Text()}, ["media_type", "data"]
                 ),
                 "url": Thing({"type": One("url"), "url": Text()}, ["url"]),
                 "file": Thing({"type": One("file"), "file_id": Text()}, ["file_id"]),
@@ -65,9 +47,7 @@ _BLOCKS: dict[str, Shape] = {
     "text": TEXT,
     "image": _IMAGE,
     "document": _DOCUMENT,
-    "thinking": _block(
-        "thinking", {"thinking": Text(), "signature": Text()}, ["thinking", "signature"]
-    ),
+    "thinking": _block("thinking", {"thinking": Text(), "signature": Text()}, ["thinking", "signature"]),
     "redacted_thinking": _block("redacted_thinking", {"data": Text()}, ["data"]),
     "tool_use": _block(
         "tool_use",
@@ -78,10 +58,7 @@ _BLOCKS: dict[str, Shape] = {
         "tool_result",
         {
             "tool_use_id": Text(),
-            "content": Either(
-                Text(),
-                Many(Tagged({"text": TEXT, "image": _IMAGE, "document": _DOCUMENT}, step=True)),
-            ),
+            "content": Either(Text(), Many(Tagged({"text": TEXT, "image": _IMAGE, "document": _DOCUMENT}, step=True))),
             "is_error": Flag(),
             "cache_control": _CACHE,
         },
@@ -89,11 +66,7 @@ _BLOCKS: dict[str, Shape] = {
     ),
 }
 _MESSAGE = Thing(
-    {
-        "role": One("user", "assistant"),
-        "content": Either(Text(), Many(Tagged(_BLOCKS, step=True))),
-    },
-    ["role", "content"],
+    {"role": One("user", "assistant"), "content": Either(Text(), Many(Tagged(_BLOCKS, step=True)))}, ["role", "content"]
 )
 _SERVER_TOOLS = (
     "bash_20250124",
@@ -148,26 +121,18 @@ MESSAGES = Thing(
         "thinking": Tagged(
             {
                 "enabled": Thing(
-                    {
-                        "type": One("enabled"),
-                        "budget_tokens": Whole(1_024),
-                        "display": One("summarized", "omitted"),
-                    },
+                    {"type": One("enabled"), "budget_tokens": Whole(1_024), "display": One("summarized", "omitted")},
                     ["budget_tokens"],
                 ),
                 "disabled": Thing({"type": One("disabled")}),
-                "adaptive": Thing(
-                    {"type": One("adaptive"), "display": One("summarized", "omitted")}
-                ),
+                "adaptive": Thing({"type": One("adaptive"), "display": One("summarized", "omitted")}),
             },
             step=True,
         ),
         "output_config": Thing(
             {
                 "effort": One("low", "medium", "high", "xhigh", "max", null=True),
-                "format": Thing(
-                    {"type": One("json_schema"), "schema": Open()}, ["type", "schema"], null=True
-                ),
+                "format": Thing({"type": One("json_schema"), "schema": Open()}, ["type", "schema"], null=True),
             }
         ),
         "service_tier": One("auto", "standard_only"),
@@ -181,8 +146,7 @@ COUNT = Thing(
     {
         name: shape
         for name, shape in MESSAGES.fields.items()
-        if name
-        in ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
+        if name in ("model", "messages", "system", "tools", "tool_choice", "thinking", "output_config")
     },
     ["model", "messages"],
 )

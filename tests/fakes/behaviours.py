@@ -10,12 +10,7 @@ from tests.fakes.replies import Call, Reply, Step
 
 Behaviour = Callable[[dict[str, Any]], Step]
 
-_COLOURS = {
-    (220, 20, 20): "red",
-    (20, 160, 40): "green",
-    (20, 40, 220): "blue",
-    (250, 220, 20): "yellow",
-}
+_COLOURS = {(220, 20, 20): "red", (20, 160, 40): "green", (20, 40, 220): "blue", (250, 220, 20): "yellow"}
 _READING = re.compile(r"station (\w+) reads (\d+)")
 
 
@@ -33,10 +28,7 @@ def obedient(body: dict[str, Any]) -> Step:
     if body.get("tools"):
         readings = [(name, int(degrees)) for name, degrees in _READING.findall(text)]
         return Reply(
-            calls=tuple(
-                Call("record_reading", {"station": name, "celsius": degrees})
-                for name, degrees in readings
-            )
+            calls=tuple(Call("record_reading", {"station": name, "celsius": degrees}) for name, degrees in readings)
         )
     if "code word" in text:
         match = re.search(r"The code word is (\w+)", text)

@@ -18,9 +18,7 @@ async def post(
         return answer.status, json.loads(await answer.read()), dict(answer.headers)
 
 
-async def events(
-    fake: FakeServer, path: str, body: Any, headers: dict[str, str] | None = None
-) -> list[Any]:
+async def events(fake: FakeServer, path: str, body: Any, headers: dict[str, str] | None = None) -> list[Any]:
     """Send a body; return the events of the answer, parsed where they are JSON."""
     sent = {"content-type": "application/json", **(headers or {})}
     data = []

@@ -114,18 +114,12 @@ class FakeOpenAI(FakeServer):
         model = self.models.get(name)
         if model is None:
             raise refusal(
-                f"The model `{name}` does not exist or you do not have access to it.",
-                None,
-                "model_not_found",
-                404,
+                f"The model `{name}` does not exist or you do not have access to it.", None, "model_not_found", 404
             )
         return model
 
     def _listed(self, path: str) -> HttpResponse:
-        rows = [
-            {"id": model, "object": "model", "created": CREATED, "owned_by": "fake"}
-            for model in self.models
-        ]
+        rows = [{"id": model, "object": "model", "created": CREATED, "owned_by": "fake"} for model in self.models]
         if path == "/models":
             return HttpResponse(200, JSON, json.dumps({"object": "list", "data": rows}).encode())
         self.model(path.removeprefix("/models/"))
@@ -151,11 +145,7 @@ class FakeOpenAI(FakeServer):
         }
         headers = {"x-request-id": f"req_{self.number():032x}", "openai-version": "2020-10-01"}
         written = [
-            {
-                "id": ids[place],
-                "type": "function",
-                "function": {"name": call.name, "arguments": arguments(call)},
-            }
+            {"id": ids[place], "type": "function", "function": {"name": call.name, "arguments": arguments(call)}}
             for place, call in enumerate(calls)
         ]
         finish = reply.stop or finish
@@ -201,11 +191,7 @@ class FakeOpenAI(FakeServer):
             return "", {**made, "obfuscation": "x" * (self.number() % 9)}
 
         yield chunk({"role": "assistant", "content": None if calls else "", "refusal": None})
-        for field, token in (
-            ("reasoning_content", reply.thinking),
-            ("content", text),
-            ("refusal", refused),
-        ):
+        for field, token in (("reasoning_content", reply.thinking), ("content", text), ("refusal", refused)):
             for at in range(0, len(token), self.piece):
                 yield chunk({field: token[at : at + self.piece]})
         for index, call in enumerate(calls):
@@ -240,10 +226,7 @@ class FakeOpenAI(FakeServer):
             "prompt_tokens": prompt_size,
             "completion_tokens": made + reasoned,
             "total_tokens": prompt_size + made + reasoned,
-            "prompt_tokens_details": {
-                "cached_tokens": self.cached(prompt, prompt_size),
-                "audio_tokens": 0,
-            },
+            "prompt_tokens_details": {"cached_tokens": self.cached(prompt, prompt_size), "audio_tokens": 0},
             "completion_tokens_details": {
                 "reasoning_tokens": reasoned,
                 "audio_tokens": 0,
@@ -260,8 +243,7 @@ class FakeOpenAI(FakeServer):
         dimensions = body.get("dimensions", model.dimensions)
         if dimensions > model.dimensions:
             raise refusal(
-                f"Invalid value for 'dimensions' = {dimensions}. Must be less than or equal to "
-                f"{model.dimensions}.",
+                f"Invalid value for 'dimensions' = {dimensions}. Must be less than or equal to {model.dimensions}.",
                 "dimensions",
             )
         given = body["input"]

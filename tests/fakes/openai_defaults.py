@@ -31,9 +31,7 @@ def content(body: dict[str, Any], reply: Reply) -> tuple[str, tuple[Call, ...], 
 def _forced(body: dict[str, Any], choice: Any) -> Call:
     functions = [tool["function"] for tool in body["tools"] if tool["type"] == "function"]
     if isinstance(choice, dict) and "function" in choice:
-        functions = [
-            function for function in functions if function["name"] == choice["function"]["name"]
-        ]
+        functions = [function for function in functions if function["name"] == choice["function"]["name"]]
     chosen = functions[0]
     return Call(chosen["name"], instance(chosen.get("parameters") or {"type": "object"}))
 
@@ -44,9 +42,7 @@ def _made_up(body: dict[str, Any]) -> str:
         return json.dumps(instance(response_format["json_schema"]["schema"]))
     if response_format["type"] == "json_object":
         return '{"answer": "x"}'
-    last: dict[str, Any] = next(
-        (message for message in reversed(body["messages"]) if message["role"] == "user"), {}
-    )
+    last: dict[str, Any] = next((message for message in reversed(body["messages"]) if message["role"] == "user"), {})
     words = last.get("content", "")
     if isinstance(words, list):
         words = "".join(part.get("text", "[image]") for part in words)

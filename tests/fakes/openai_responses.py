@@ -37,9 +37,7 @@ class Responses:
     def _items(self, body: dict[str, Any]) -> list[dict[str, Any]]:
         items = body.get("input")
         if items is None and body.get("prompt") is None:
-            raise refusal(
-                "Missing required parameter: 'input'.", "input", "missing_required_parameter"
-            )
+            raise refusal("Missing required parameter: 'input'.", "input", "missing_required_parameter")
         if isinstance(items, str):
             items = [{"type": "message", "role": "user", "content": items}]
         before = body.get("previous_response_id")
@@ -75,9 +73,7 @@ class Responses:
         if calls:
             raise refusal(f"No tool output found for function call {calls[0]}.", "input")
 
-    def _answered(
-        self, body: dict[str, Any], model: Model, items: list[dict[str, Any]], reply: Reply
-    ) -> HttpResponse:
+    def _answered(self, body: dict[str, Any], model: Model, items: list[dict[str, Any]], reply: Reply) -> HttpResponse:
         text, calls = _content(body, items, reply)
         made = tokens(text + reply.refusal + "".join(arguments(call) for call in calls))
         limit, reason = body.get("max_output_tokens"), None
@@ -103,19 +99,12 @@ class Responses:
         if not body.get("stream"):
             return self._fake.whole(reply, response, headers)
         events = [
-            (event["type"], {**event, "sequence_number": place})
-            for place, event in enumerate(self._events(response))
+            (event["type"], {**event, "sequence_number": place}) for place, event in enumerate(self._events(response))
         ]
         return self._fake.streamed(reply, events, headers)
 
     def _output(
-        self,
-        body: dict[str, Any],
-        model: Model,
-        reply: Reply,
-        text: str,
-        calls: tuple[Call, ...],
-        reason: str | None,
+        self, body: dict[str, Any], model: Model, reply: Reply, text: str, calls: tuple[Call, ...], reason: str | None
     ) -> Iterator[dict[str, Any]]:
         if model.reasoning or reply.thinking:
             summary = [{"type": "summary_text", "text": reply.thinking}] if reply.thinking else []
@@ -146,9 +135,7 @@ class Responses:
     def _id(self, prefix: str) -> str:
         return f"{prefix}_{self._fake.number():032x}"
 
-    def _usage(
-        self, body: dict[str, Any], items: list[dict[str, Any]], model: Model, made: int
-    ) -> dict[str, Any]:
+    def _usage(self, body: dict[str, Any], items: list[dict[str, Any]], model: Model, made: int) -> dict[str, Any]:
         prompt = json.dumps([body["model"], body.get("tools"), body.get("instructions"), items])
         prompt_size = tokens(prompt)
         made += REASONED if model.reasoning else 0
@@ -230,9 +217,7 @@ def _echoed(body: dict[str, Any]) -> dict[str, Any]:
     return {name: body[name] if body.get(name) is not None else usual[name] for name in usual}
 
 
-def _content(
-    body: dict[str, Any], items: list[dict[str, Any]], reply: Reply
-) -> tuple[str, tuple[Call, ...]]:
+def _content(body: dict[str, Any], items: list[dict[str, Any]], reply: Reply) -> tuple[str, tuple[Call, ...]]:
     """Return text and calls: those of the reply, or made up."""
     calls, choice = reply.calls, body.get("tool_choice", "auto")
     if not calls and reply.text is None and not reply.refusal and choice not in ("auto", "none"):
@@ -253,9 +238,7 @@ def _made_up(body: dict[str, Any], items: list[dict[str, Any]]) -> str:
         return json.dumps(instance(given["schema"]))
     if given["type"] == "json_object":
         return '{"answer": "x"}'
-    said: dict[str, Any] = next(
-        (item for item in reversed(items) if item.get("role") == "user"), {}
-    )
+    said: dict[str, Any] = next((item for item in reversed(items) if item.get("role") == "user"), {})
     words = said.get("content", "")
     if isinstance(words, list):
         words = "".join(part.get("text", "[image]") for part in words)

@@ -13,9 +13,7 @@ ENCRYPTED = "reasoning.encrypted_content"
 def check_model(body: dict[str, Any], model: Model, items: list[dict[str, Any]]) -> None:
     """Refuse what this model does not do."""
     if model.dimensions:
-        raise refusal(
-            f"The requested model '{model.id}' is not supported with the Responses API.", "model"
-        )
+        raise refusal(f"The requested model '{model.id}' is not supported with the Responses API.", "model")
     if model.reasoning:
         for name in ("temperature", "top_p", "top_logprobs"):
             if body.get(name) not in (None, 0 if name == "top_logprobs" else 1):
@@ -58,9 +56,7 @@ def _check_tools(body: dict[str, Any], model: Model) -> None:
         where = f"tools[{place}].parameters"
         if schema and schema.get("type") != "object":
             kind = schema.get("type")
-            message += (
-                f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
-            )
+            message += f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
             raise refusal(message, where, "invalid_function_parameters")
         if tool.get("strict"):
             check_strict(schema, message, where, "invalid_function_parameters")
@@ -85,8 +81,7 @@ def _check_format(body: dict[str, Any], model: Model, items: list[dict[str, Any]
         return
     if not model.schemas:
         raise refusal(
-            "Invalid parameter: 'text.format' of type 'json_schema' is not supported with model "
-            f"version `{model.id}`.",
+            f"Invalid parameter: 'text.format' of type 'json_schema' is not supported with model version `{model.id}`.",
             "text.format",
         )
     if text_format.get("strict"):

@@ -1,20 +1,7 @@
 """What OpenAI's Responses API takes."""
 
 from tests.fakes.openai_shapes import told_of
-from tests.fakes.validation import (
-    Either,
-    Flag,
-    Many,
-    Number,
-    One,
-    Open,
-    Shape,
-    Tagged,
-    Text,
-    Thing,
-    Whole,
-    Wrong,
-)
+from tests.fakes.validation import Either, Flag, Many, Number, One, Open, Shape, Tagged, Text, Thing, Whole, Wrong
 
 _STATUS = One("in_progress", "completed", "incomplete", null=True)
 _INPUT_PARTS: dict[str, Shape] = {
@@ -41,12 +28,7 @@ _INPUT_PARTS: dict[str, Shape] = {
 }
 _OUTPUT_PARTS: dict[str, Shape] = {
     "output_text": Thing(
-        {
-            "type": One("output_text"),
-            "text": Text(),
-            "annotations": Many(Open()),
-            "logprobs": Many(Open(), null=True),
-        },
+        {"type": One("output_text"), "text": Text(), "annotations": Many(Open()), "logprobs": Many(Open(), null=True)},
         ["type", "text"],
     ),
     "refusal": Thing({"type": One("refusal"), "refusal": Text()}, ["type", "refusal"]),

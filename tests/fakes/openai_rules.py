@@ -60,9 +60,7 @@ def check_model(body: dict[str, Any], model: Model) -> None:
     """Refuse what this model does not do."""
     if model.dimensions:
         raise refusal(
-            "This is not a chat model and thus not supported in the v1/chat/completions endpoint.",
-            "model",
-            status=404,
+            "This is not a chat model and thus not supported in the v1/chat/completions endpoint.", "model", status=404
         )
     _check_sampling(body, model)
     _check_limit(body, model)
@@ -115,9 +113,7 @@ def unsupported(name: str, instead: str = "") -> Exception:
 def _check_limit(body: dict[str, Any], model: Model) -> None:
     old, new = body.get("max_tokens"), body.get("max_completion_tokens")
     if old is not None and new is not None:
-        message = (
-            "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
-        )
+        message = "Setting 'max_tokens' and 'max_completion_tokens' at the same time is not supported."
         raise refusal(message, "max_tokens", "invalid_parameter_combination")
     if model.reasoning and old is not None:
         raise unsupported("max_tokens", "max_completion_tokens")
@@ -160,8 +156,7 @@ def _check_tools(body: dict[str, Any], model: Model) -> None:
             kind = schema.get("type")
             written = "None" if kind is None else kind
             raise refusal(
-                f"{message}schema must be a JSON Schema of 'type: \"object\"', got 'type: "
-                f'"{written}"\'.',
+                f"{message}schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{written}\"'.",
                 f"{where}.parameters",
                 "invalid_function_parameters",
             )
@@ -179,8 +174,7 @@ def _check_format(body: dict[str, Any], model: Model) -> None:
     response_format = body.get("response_format") or {"type": "text"}
     if response_format["type"] == "json_object" and not _JSON.search(json.dumps(body["messages"])):
         raise refusal(
-            "'messages' must contain the word 'json' in some form, to use 'response_format' of "
-            "type 'json_object'.",
+            "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.",
             "messages",
         )
     if response_format["type"] != "json_schema":
@@ -195,23 +189,17 @@ def _check_format(body: dict[str, Any], model: Model) -> None:
     inner = response_format["json_schema"]
     if "schema" not in inner:
         where = "response_format.json_schema.schema"
-        raise refusal(
-            f"Missing required parameter: '{where}'.", where, "missing_required_parameter"
-        )
+        raise refusal(f"Missing required parameter: '{where}'.", where, "missing_required_parameter")
     if inner.get("strict"):
         message = f"Invalid schema for response_format '{inner['name']}': "
         if inner["schema"].get("type") != "object":
             kind = inner["schema"].get("type", "None")
-            message += (
-                f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
-            )
+            message += f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{kind}\"'."
             raise refusal(message, "response_format", "invalid_json_schema")
         check_strict(inner["schema"], message, "response_format", "invalid_json_schema")
 
 
-def check_strict(
-    schema: Any, message: str, param: str, code: str, at: tuple[Any, ...] = ()
-) -> None:
+def check_strict(schema: Any, message: str, param: str, code: str, at: tuple[Any, ...] = ()) -> None:
     """Refuse schemas that strict mode does not take."""
     if not isinstance(schema, dict):
         return

@@ -35,27 +35,17 @@ _PARTS = Tagged(
         "input_audio": Thing(
             {
                 "type": One("input_audio"),
-                "input_audio": Thing(
-                    {"data": Text(), "format": One("wav", "mp3")}, ["data", "format"]
-                ),
+                "input_audio": Thing({"data": Text(), "format": One("wav", "mp3")}, ["data", "format"]),
             },
             ["type", "input_audio"],
         ),
         "file": Thing(
-            {
-                "type": One("file"),
-                "file": Thing({"file_data": Text(), "file_id": Text(), "filename": Text()}),
-            },
+            {"type": One("file"), "file": Thing({"file_data": Text(), "file_id": Text(), "filename": Text()})},
             ["type", "file"],
         ),
     }
 )
-_SAID = Tagged(
-    {
-        "text": _TEXT_PART,
-        "refusal": Thing({"type": One("refusal"), "refusal": Text()}, ["type", "refusal"]),
-    }
-)
+_SAID = Tagged({"text": _TEXT_PART, "refusal": Thing({"type": One("refusal"), "refusal": Text()}, ["type", "refusal"])})
 _CALLS = Many(
     Tagged(
         {
@@ -63,9 +53,7 @@ _CALLS = Many(
                 {
                     "id": Text(),
                     "type": One("function"),
-                    "function": Thing(
-                        {"name": Text(most=64), "arguments": Text()}, ["name", "arguments"]
-                    ),
+                    "function": Thing({"name": Text(most=64), "arguments": Text()}, ["name", "arguments"]),
                 },
                 ["id", "type", "function"],
             ),
@@ -108,34 +96,19 @@ MESSAGE = Tagged(
             ["role"],
         ),
         "tool": Thing(
-            {
-                "role": One("tool"),
-                "content": Either(Text(), Many(_TEXT_PART, least=1)),
-                "tool_call_id": Text(),
-            },
+            {"role": One("tool"), "content": Either(Text(), Many(_TEXT_PART, least=1)), "tool_call_id": Text()},
             ["role", "content", "tool_call_id"],
         ),
     },
     tag="role",
 )
 _FUNCTION = Thing(
-    {
-        "name": Text(least=1, most=64),
-        "description": Text(null=True),
-        "parameters": Open(),
-        "strict": Flag(null=True),
-    },
+    {"name": Text(least=1, most=64), "description": Text(null=True), "parameters": Open(), "strict": Flag(null=True)},
     ["name"],
 )
 _NAMED = Thing({"name": Text()}, ["name"])
 _SCHEMA = Thing(
-    {
-        "name": Text(least=1, most=64),
-        "description": Text(),
-        "schema": Open(),
-        "strict": Flag(null=True),
-    },
-    ["name"],
+    {"name": Text(least=1, most=64), "description": Text(), "schema": Open(), "strict": Flag(null=True)}, ["name"]
 )
 _EFFORT = One("none", "minimal", "low", "medium", "high", "xhigh", null=True)
 CHAT = Thing(
@@ -163,9 +136,7 @@ CHAT = Thing(
             {
                 "text": Thing({"type": One("text")}),
                 "json_object": Thing({"type": One("json_object")}),
-                "json_schema": Thing(
-                    {"type": One("json_schema"), "json_schema": _SCHEMA}, ["json_schema"]
-                ),
+                "json_schema": Thing({"type": One("json_schema"), "json_schema": _SCHEMA}, ["json_schema"]),
             }
         ),
         "safety_identifier": Text(),
@@ -174,9 +145,7 @@ CHAT = Thing(
         "stop": Either(Text(), Many(Text(), most=4), null=True),
         "store": Flag(null=True),
         "stream": Flag(null=True),
-        "stream_options": Thing(
-            {"include_usage": Flag(), "include_obfuscation": Flag()}, null=True
-        ),
+        "stream_options": Thing({"include_usage": Flag(), "include_obfuscation": Flag()}, null=True),
         "temperature": Number(0, 2, null=True),
         "tool_choice": Either(
             One("none", "auto", "required"),
@@ -184,18 +153,14 @@ CHAT = Thing(
                 {
                     "function": Thing({"type": One("function"), "function": _NAMED}, ["function"]),
                     "custom": Thing({"type": One("custom"), "custom": _NAMED}, ["custom"]),
-                    "allowed_tools": Thing(
-                        {"type": One("allowed_tools"), "allowed_tools": Open()}, ["allowed_tools"]
-                    ),
+                    "allowed_tools": Thing({"type": One("allowed_tools"), "allowed_tools": Open()}, ["allowed_tools"]),
                 }
             ),
         ),
         "tools": Many(
             Tagged(
                 {
-                    "function": Thing(
-                        {"type": One("function"), "function": _FUNCTION}, ["type", "function"]
-                    ),
+                    "function": Thing({"type": One("function"), "function": _FUNCTION}, ["type", "function"]),
                     "custom": Thing({"type": One("custom"), "custom": Open()}, ["custom"]),
                 }
             ),
@@ -222,9 +187,7 @@ EMBEDDINGS = Thing(
 )
 
 
-def refusal(
-    message: str, param: str | None = None, code: str | None = None, status: int = 400
-) -> Refusal:
+def refusal(message: str, param: str | None = None, code: str | None = None, status: int = 400) -> Refusal:
     """Make a refusal in OpenAI's shape."""
     return Refusal(Fail(status, message, "invalid_request_error", code), param)
 
@@ -252,9 +215,7 @@ def told_of(wrong: Wrong) -> Refusal:
         message = f"Missing required parameter: '{where}'."
         return refusal(message, where, "missing_required_parameter")
     if wrong.kind == "type":
-        words = [
-            f"{'an' if part[0] in 'aio' else 'a'} {part}" for part in wrong.expected.split(" or ")
-        ]
+        words = [f"{'an' if part[0] in 'aio' else 'a'} {part}" for part in wrong.expected.split(" or ")]
         expected = words[0] if len(words) == 1 else f"one of {' or '.join(words)}"
         got = json_type(wrong.found)
         got = "null" if got == "null" else f"{'an' if got[0] in 'aio' else 'a'} {got}"

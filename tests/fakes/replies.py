@@ -95,9 +95,7 @@ class Scripted:
     A `behaviour` makes them up from the request.
     """
 
-    def __init__(
-        self, script: Script, behaviour: Callable[[dict[str, Any]], Step] | None = None
-    ) -> None:
+    def __init__(self, script: Script, behaviour: Callable[[dict[str, Any]], Step] | None = None) -> None:
         self._steps = list(script)
         self._behaviour = behaviour
 

@@ -52,12 +52,7 @@ class FakeServer:
     tls: ssl.SSLContext | None = None
 
     def __init__(
-        self,
-        script: Script = (),
-        *,
-        key: str = "",
-        piece: int = 7,
-        behaviour: Behaviour | None = None,
+        self, script: Script = (), *, key: str = "", piece: int = 7, behaviour: Behaviour | None = None
     ) -> None:
         self.script = Scripted(script, behaviour)
         self.key = key
@@ -98,10 +93,7 @@ class FakeServer:
         return self
 
     async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._server is not None
         await self._server.aclose()
@@ -182,9 +174,7 @@ class FakeServer:
                 raise Refusal(Fail(400, message, "invalid_request_error"))
         kept = {field: value for field, value in body.items() if field not in model.ignores}
         if "system" in model.ignores and isinstance(kept.get("messages"), list):
-            kept["messages"] = [
-                message for message in kept["messages"] if message.get("role") != "system"
-            ]
+            kept["messages"] = [message for message in kept["messages"] if message.get("role") != "system"]
         return kept
 
     # Sending.
@@ -201,9 +191,7 @@ class FakeServer:
         pieces = [content[at : at + 1] for at in range(len(content))]
         return HttpResponse(200, headers, self._badly(pieces, reply.fault))
 
-    def streamed(
-        self, reply: Reply, events: list[tuple[str, Any]], headers: Mapping[str, str]
-    ) -> HttpResponse:
+    def streamed(self, reply: Reply, events: list[tuple[str, Any]], headers: Mapping[str, str]) -> HttpResponse:
         """Send events as they come, as the reply wants them."""
         written = []
         for name, data in events:
@@ -211,9 +199,7 @@ class FakeServer:
                 changed = reply.patch(data)
                 data = data if changed is None else changed
             text = data if isinstance(data, str) else json.dumps(data)
-            written.append(
-                (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()
-            )
+            written.append((f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode())
         headers = {**SSE, **headers, **reply.headers}
         return HttpResponse(200, headers, self._badly(written, reply.fault))
 

@@ -16,21 +16,11 @@ VERSION = {"anthropic-version": "2023-06-01"}
 HI = {"role": "user", "content": "Hi"}
 TOOL = {
     "name": "weather",
-    "input_schema": {
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-    },
+    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
 }
-CALLED = {
-    "role": "assistant",
-    "content": [{"type": "tool_use", "id": "t1", "name": "weather", "input": {}}],
-}
+CALLED = {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "weather", "input": {}}]}
 THINKING = {"type": "enabled", "budget_tokens": 1_024}
-IMAGE = {
-    "role": "user",
-    "content": [{"type": "image", "source": {"type": "url", "url": "https://x/y.png"}}],
-}
+IMAGE = {"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "https://x/y.png"}}]}
 
 
 def ask(**fields: Any) -> dict[str, Any]:
@@ -57,11 +47,7 @@ def result(identity: str) -> dict[str, Any]:
             400,
             "messages.0.content.0.text.text: Field required",
         ),
-        (
-            ask(messages=[{**HI, "name": "me"}]),
-            400,
-            "messages.0.name: Extra inputs are not permitted",
-        ),
+        (ask(messages=[{**HI, "name": "me"}]), 400, "messages.0.name: Extra inputs are not permitted"),
         (
             ask(messages=[{"role": "system", "content": "x"}]),
             400,
@@ -71,8 +57,7 @@ def result(identity: str) -> dict[str, Any]:
         (
             ask(max_tokens=100_000),
             400,
-            "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens for "
-            "claude-sonnet-4-5",
+            "max_tokens: 100000 > 64000, which is the maximum allowed number of output tokens for claude-sonnet-4-5",
         ),
         (ask(tools=[{"name": "f"}]), 400, "tools.0.custom.input_schema: Field required"),
         (
@@ -80,11 +65,7 @@ def result(identity: str) -> dict[str, Any]:
             400,
             "Thinking may not be enabled when tool_choice forces tool use.",
         ),
-        (
-            ask(thinking=THINKING, temperature=0.5),
-            400,
-            "`temperature` may only be set to 1 when thinking is enabled.",
-        ),
+        (ask(thinking=THINKING, temperature=0.5), 400, "`temperature` may only be set to 1 when thinking is enabled."),
         (
             ask(thinking={"type": "enabled", "budget_tokens": 10}),
             400,
@@ -93,8 +74,7 @@ def result(identity: str) -> dict[str, Any]:
         (
             ask(temperature=0.5, top_p=0.5),
             400,
-            "`temperature` and `top_p` cannot both be specified for this model. Please use only "
-            "one.",
+            "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
         ),
         (ask(model="claude-9"), 404, "model: claude-9"),
         (
@@ -102,11 +82,7 @@ def result(identity: str) -> dict[str, Any]:
             400,
             "messages.0.content.0: this model does not support image input",
         ),
-        (
-            ask(output_config={"effort": "low"}),
-            400,
-            "This model does not support the effort parameter.",
-        ),
+        (ask(output_config={"effort": "low"}), 400, "This model does not support the effort parameter."),
         (
             ask(messages=[HI, CALLED, HI], tools=[TOOL]),
             400,

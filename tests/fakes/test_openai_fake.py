@@ -47,14 +47,9 @@ def schema_format(schema: Any, strict: bool = True) -> dict[str, Any]:
 
 CALLED = {
     "role": "assistant",
-    "tool_calls": [
-        {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
-    ],
+    "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}],
 }
-IMAGE = {
-    "role": "user",
-    "content": [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}],
-}
+IMAGE = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://x/y.png"}}]}
 
 
 @pytest.mark.parametrize(
@@ -62,13 +57,7 @@ IMAGE = {
     [
         (chat(top_k=5), 400, "Unrecognized request argument supplied: top_k", None, None),
         ({"messages": [HI]}, 400, "you must provide a model parameter", None, None),
-        (
-            {"model": "gpt-4o"},
-            400,
-            "Missing required parameter: 'messages'.",
-            "messages",
-            "missing_required_parameter",
-        ),
+        ({"model": "gpt-4o"}, 400, "Missing required parameter: 'messages'.", "messages", "missing_required_parameter"),
         (
             chat(temperature="hot"),
             400,
@@ -79,16 +68,14 @@ IMAGE = {
         (
             chat(temperature=3),
             400,
-            "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 "
-            "instead.",
+            "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 instead.",
             "temperature",
             "decimal_above_max_value",
         ),
         (
             chat(messages=[]),
             400,
-            "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an "
-            "empty array instead.",
+            "Invalid 'messages': empty array. Expected an array with minimum length 1, but got an empty array instead.",
             "messages",
             "empty_array",
         ),
@@ -102,8 +89,7 @@ IMAGE = {
         (
             chat(messages=[{"role": "robot", "content": "x"}]),
             400,
-            "Invalid value: 'robot'. Supported values are: 'system', 'developer', 'user', "
-            "'assistant', and 'tool'.",
+            "Invalid value: 'robot'. Supported values are: 'system', 'developer', 'user', 'assistant', and 'tool'.",
             "messages[0].role",
             "invalid_value",
         ),
@@ -138,18 +124,11 @@ IMAGE = {
             "max_tokens",
             "unsupported_parameter",
         ),
-        (
-            chat(reasoning_effort="low"),
-            400,
-            "Unrecognized request argument supplied: reasoning_effort",
-            None,
-            None,
-        ),
+        (chat(reasoning_effort="low"), 400, "Unrecognized request argument supplied: reasoning_effort", None, None),
         (
             chat(response_format={"type": "json_object"}),
             400,
-            "'messages' must contain the word 'json' in some form, to use 'response_format' of "
-            "type 'json_object'.",
+            "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'.",
             "messages",
             None,
         ),
@@ -202,9 +181,7 @@ IMAGE = {
     ],
 )
 @on_loop
-async def test_refusals(
-    body: dict[str, Any], status: int, message: str, param: str | None, code: str | None
-) -> None:
+async def test_refusals(body: dict[str, Any], status: int, message: str, param: str | None, code: str | None) -> None:
     async with FakeOpenAI() as fake:
         got, answer, headers = await post(fake, "/chat/completions", body)
     assert got == status
@@ -239,11 +216,7 @@ async def test_scripted_errors_carry_a_wait() -> None:
         status, answer, headers = await post(fake, "/chat/completions", chat())
         assert (status, answer["error"]["code"]) == (429, "rate_limit_exceeded")
         assert (headers["retry-after"], headers["retry-after-ms"]) == ("1.5", "1500")
-        assert [(await post(fake, "/chat/completions", chat()))[0] for _ in range(3)] == [
-            503,
-            500,
-            200,
-        ]
+        assert [(await post(fake, "/chat/completions", chat()))[0] for _ in range(3)] == [503, 500, 200]
 
 
 @on_loop
@@ -297,9 +270,7 @@ async def test_streams_count_only_when_asked() -> None:
         assert chunks[-2]["choices"] == []
         assert chunks[-2]["usage"]["total_tokens"] > 0
         assert all(message["usage"] is None for message in chunks[:-2])
-        text = "".join(
-            message["choices"][0]["delta"].get("content") or "" for message in chunks[:-2]
-        )
+        text = "".join(message["choices"][0]["delta"].get("content") or "" for message in chunks[:-2])
         assert text == "You said: Hi"
 
 

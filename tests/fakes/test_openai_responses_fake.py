@@ -32,56 +32,34 @@ def held(schema: Any) -> dict[str, Any]:
     ("body", "status", "message", "param", "code"),
     [
         (ask(top_k=5), 400, "Unknown parameter: 'top_k'.", "top_k", "unknown_parameter"),
-        (
-            ask(messages=[]),
-            400,
-            "Unknown parameter: 'messages'.",
-            "messages",
-            "unknown_parameter",
-        ),
-        (
-            {"input": "Hi"},
-            400,
-            "Missing required parameter: 'model'.",
-            "model",
-            "missing_required_parameter",
-        ),
-        (
-            {"model": "gpt-4o"},
-            400,
-            "Missing required parameter: 'input'.",
-            "input",
-            "missing_required_parameter",
-        ),
+        (ask(messages=[]), 400, "Unknown parameter: 'messages'.", "messages", "unknown_parameter"),
+        ({"input": "Hi"}, 400, "Missing required parameter: 'model'.", "model", "missing_required_parameter"),
+        ({"model": "gpt-4o"}, 400, "Missing required parameter: 'input'.", "input", "missing_required_parameter"),
         (
             ask(input=5),
             400,
-            "Invalid type for 'input': expected one of a string or an array, but got an integer "
-            "instead.",
+            "Invalid type for 'input': expected one of a string or an array, but got an integer instead.",
             "input",
             "invalid_type",
         ),
         (
             ask(input=[{"role": "tool", "content": "x"}]),
             400,
-            "Invalid value: 'tool'. Supported values are: 'assistant', 'system', 'developer', and "
-            "'user'.",
+            "Invalid value: 'tool'. Supported values are: 'assistant', 'system', 'developer', and 'user'.",
             "input[0].role",
             "invalid_value",
         ),
         (
             ask(input=[{"role": "user", "content": [{"type": "text", "text": "x"}]}]),
             400,
-            "Invalid value: 'text'. Supported values are: 'input_text', 'input_image', and "
-            "'input_file'.",
+            "Invalid value: 'text'. Supported values are: 'input_text', 'input_image', and 'input_file'.",
             "input[0].content[0].type",
             "invalid_value",
         ),
         (
             ask(max_output_tokens=5),
             400,
-            "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but "
-            "got 5 instead.",
+            "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got 5 instead.",
             "max_output_tokens",
             "integer_below_min_value",
         ),

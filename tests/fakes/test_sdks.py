@@ -39,9 +39,7 @@ def test_openai_blocking() -> None:
         assert answer.usage is not None
         assert answer.usage.total_tokens > 0
         answer = client.chat.completions.create(model="gpt-4o", messages=HI, tools=tools)
-        assert [
-            tool_call.function.arguments for tool_call in answer.choices[0].message.tool_calls
-        ] == [
+        assert [tool_call.function.arguments for tool_call in answer.choices[0].message.tool_calls] == [
             '{"city": "Rome"}',
             '{"city": "Oslo"}',
         ]
@@ -85,10 +83,7 @@ async def test_openai_streams_and_parses() -> None:
                 pass
             final = await stream.get_final_completion()
         calls = final.choices[0].message.tool_calls
-        assert [call.function.parsed_arguments for call in calls] == [
-            {"city": "Rome"},
-            {"city": "Oslo"},
-        ]
+        assert [call.function.parsed_arguments for call in calls] == [{"city": "Rome"}, {"city": "Oslo"}]
         assert final.usage is not None
 
 
@@ -103,10 +98,7 @@ def test_openai_responses_blocking() -> None:
         assert (first.output_text, first.status) == ("Hello", "completed")
         assert first.usage.total_tokens > 0
         answer = create(model="gpt-4o", input=HI, tools=tools)
-        assert [item.arguments for item in answer.output] == [
-            '{"city": "Rome"}',
-            '{"city": "Oslo"}',
-        ]
+        assert [item.arguments for item in answer.output] == ['{"city": "Rome"}', '{"city": "Oslo"}']
         again = create(model="gpt-4o", input="?", previous_response_id=first.id)
         assert again.output_text == "Again"
         with pytest.raises(openai.BadRequestError, match="Unknown parameter: 'top_k'") as raised:
@@ -137,10 +129,7 @@ async def test_openai_responses_streams_and_parses() -> None:
         tool: Any = {"type": "function", "name": "weather", "parameters": WEATHER, "strict": True}
         async with client.responses.stream(model="gpt-4o", input="Hi", tools=[tool]) as stream:
             final = await stream.get_final_response()
-        assert [item.parsed_arguments for item in final.output] == [
-            {"city": "Rome"},
-            {"city": "Oslo"},
-        ]
+        assert [item.parsed_arguments for item in final.output] == [{"city": "Rome"}, {"city": "Oslo"}]
         answer = await client.responses.parse(model="gpt-4o", input="Hi", text_format=City)
         assert answer.output_parsed == City(city="x")
         ask: Any = {"model": "gpt-4o", "input": "Hi", "text_format": City}

@@ -84,9 +84,7 @@ class Number(Shape):
     types: tuple[type, ...] = (int, float)
     word = "decimal"
 
-    def __init__(
-        self, least: float | None = None, most: float | None = None, *, null: bool = False
-    ) -> None:
+    def __init__(self, least: float | None = None, most: float | None = None, *, null: bool = False) -> None:
         super().__init__(null=null)
         self.least, self.most = least, most
 
@@ -107,9 +105,7 @@ class Many(Shape):
     noun = "array"
     types = (list,)
 
-    def __init__(
-        self, of: Shape, *, least: int = 0, most: int | None = None, null: bool = False
-    ) -> None:
+    def __init__(self, of: Shape, *, least: int = 0, most: int | None = None, null: bool = False) -> None:
         super().__init__(null=null)
         self.of, self.least, self.most = of, least, most
 
@@ -135,9 +131,7 @@ class Thing(Shape):
     noun = "object"
     types = (dict,)
 
-    def __init__(
-        self, fields: Mapping[str, Shape], required: Sequence[str] = (), *, null: bool = False
-    ) -> None:
+    def __init__(self, fields: Mapping[str, Shape], required: Sequence[str] = (), *, null: bool = False) -> None:
         super().__init__(null=null)
         self.fields, self.required = fields, required
 

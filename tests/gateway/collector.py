@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-)
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
@@ -75,6 +73,5 @@ class Collector:
 def values(attributes: Any) -> dict[str, Any]:
     """Return attributes as plain values."""
     return {
-        attribute.key: getattr(attribute.value, str(attribute.value.WhichOneof("value")))
-        for attribute in attributes
+        attribute.key: getattr(attribute.value, str(attribute.value.WhichOneof("value"))) for attribute in attributes
     }

@@ -17,9 +17,7 @@ Serve = Callable[..., RunningGateway]
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Serve a gateway with more in its configuration."""
     with contextlib.ExitStack() as stack:
-        yield lambda more="", **options: stack.enter_context(
-            gateway_running(tmp_path, more, **options)
-        )
+        yield lambda more="", **options: stack.enter_context(gateway_running(tmp_path, more, **options))
 
 
 @pytest.fixture

@@ -21,8 +21,7 @@ class Load:
         self._model = model
         self._stop = threading.Event()
         self._threads = [
-            threading.Thread(target=self._ask, args=(bool(number % 2),), daemon=True)
-            for number in range(clients)
+            threading.Thread(target=self._ask, args=(bool(number % 2),), daemon=True) for number in range(clients)
         ]
         for thread in self._threads:
             thread.start()
@@ -56,9 +55,7 @@ class Load:
 
 def invocation_outcomes(run: Run, store: str) -> dict[str, str]:
     """Return the outcome of each recorded invocation, as `modelpact audit` prints it."""
-    result = run(
-        "audit", "tail", "-n", "1000000", "--type", "capability.", "--json", "--store", store
-    )
+    result = run("audit", "tail", "-n", "1000000", "--type", "capability.", "--json", "--store", store)
     assert result.returncode == 0, result.stderr
     events = [json.loads(line) for line in result.stdout.splitlines()]
     outcomes: dict[str, str] = {}

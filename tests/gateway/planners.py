@@ -22,10 +22,7 @@ WEATHER: Any = {
     "additionalProperties": False,
 }
 TOOLS: Any = [{"type": "function", "function": {"name": "weather", "parameters": WEATHER}}]
-SCHEMA: Any = {
-    "type": "json_schema",
-    "json_schema": {"name": "answer", "schema": WEATHER, "strict": True},
-}
+SCHEMA: Any = {"type": "json_schema", "json_schema": {"name": "answer", "schema": WEATHER, "strict": True}}
 
 
 def make_planner(folder: Path, more: str = "") -> Planner:
@@ -33,9 +30,7 @@ def make_planner(folder: Path, more: str = "") -> Planner:
     configuration = read_configuration(CONFIGURATION + more)
     ledger = Ledger.open(f"sqlite:{folder / 'ledger.db'}")
     with ledger:
-        models = ModelCaller(
-            Runtime(ledger), configuration=configuration, environment=dict(UPSTREAM_KEYS)
-        )
+        models = ModelCaller(Runtime(ledger), configuration=configuration, environment=dict(UPSTREAM_KEYS))
         return Planner(configuration, models)
 
 

@@ -118,12 +118,7 @@ class Process:
             stderr=subprocess.PIPE,
             text=True,
             cwd=folder,
-            env={
-                **os.environ,
-                "MODELPACT_TOKEN": TOKEN,
-                "MODELPACT_DATA": str(folder / "data"),
-                **environment,
-            },
+            env={**os.environ, "MODELPACT_TOKEN": TOKEN, "MODELPACT_DATA": str(folder / "data"), **environment},
         )
         assert self._process.stdout is not None
         lines = []
@@ -162,9 +157,7 @@ class Process:
     def wait(self, seconds: float = 60.0) -> int:
         return self._process.wait(seconds)
 
-    def ask(
-        self, method: str, path: str, body: Any = None, **headers: str
-    ) -> tuple[int, dict[str, str], Any]:
+    def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], Any]:
         """Return status, headers and JSON."""
         with contextlib.closing(self.open(method, path, body, **headers)) as connection:
             response = connection.getresponse()
@@ -174,9 +167,7 @@ class Process:
             received = {name.lower(): value for name, value in response.headers.items()}
             return response.status, received, content
 
-    def open(
-        self, method: str, path: str, body: Any = None, **headers: str
-    ) -> http.client.HTTPConnection:
+    def open(self, method: str, path: str, body: Any = None, **headers: str) -> http.client.HTTPConnection:
         """Send a request; the caller reads the response and closes the connection."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         sent = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json"}

@@ -14,13 +14,7 @@ WHOLE = json.dumps(
         "object": "chat.completion",
         "created": 1,
         "model": "any",
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": "Hello"},
-                "finish_reason": "stop",
-            }
-        ],
+        "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 9, "completion_tokens": 1, "total_tokens": 10},
     }
 ).encode()
@@ -75,9 +69,7 @@ class ScriptedUpstream:
             received += part
         head, _, body = received.partition(b"\r\n\r\n")
         (length,) = [
-            int(line.partition(b":")[2])
-            for line in head.split(b"\r\n")
-            if line.lower().startswith(b"content-length")
+            int(line.partition(b":")[2]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
         ]
         while len(body) < length:
             body += connection.recv(65_536)

@@ -41,10 +41,7 @@ WEATHER: Any = {
     "required": ["city"],
     "additionalProperties": False,
 }
-PIXEL = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg"
-    "=="
-)
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 CALLS = (Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"}))
 
 

@@ -150,16 +150,12 @@ class RunningGateway:
             received = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, received, response.read())
 
-    def chat(
-        self, model: str, headers: Mapping[str, str] | None = None, key: str = "", **body: Any
-    ) -> Answer:
+    def chat(self, model: str, headers: Mapping[str, str] | None = None, key: str = "", **body: Any) -> Answer:
         """Send a request of OpenAI's chat API."""
         request = {"model": model, "messages": HI, **body}
         return self.ask("/v1/chat/completions", request, headers, key=key or None)
 
-    def message(
-        self, model: str, headers: Mapping[str, str] | None = None, key: str = "", **body: Any
-    ) -> Answer:
+    def message(self, model: str, headers: Mapping[str, str] | None = None, key: str = "", **body: Any) -> Answer:
         """Send a request of Anthropic's API."""
         request = {"model": model, "messages": HI, "max_tokens": 100, **body}
         versioned = {"anthropic-version": "2023-06-01", **(headers or {})}
@@ -175,10 +171,7 @@ class RunningGateway:
     def invocations(self) -> list[tuple[str, str, str | None]]:
         """Every invocation: its id, state and error, in order."""
         invocations, _ = list_in_events(self.ledger, "", "", 10_000)
-        return [
-            (invocation.id, invocation.state, invocation.error)
-            for invocation in reversed(invocations)
-        ]
+        return [(invocation.id, invocation.state, invocation.error) for invocation in reversed(invocations)]
 
     def settled(self) -> list[tuple[str, str | None]]:
         """The states and errors of all invocations, once none is open."""
@@ -211,26 +204,17 @@ class RunningGateway:
 
 def configured(openai: FakeOpenAI, anthropic: FakeAnthropic, more: str = "") -> str:
     """Return the configuration of a gateway with the fakes as upstreams."""
-    addresses = {
-        "openai": json.dumps(openai.base_url),
-        "anthropic": json.dumps(anthropic.base_url),
-    }
+    addresses = {"openai": json.dumps(openai.base_url), "anthropic": json.dumps(anthropic.base_url)}
     return BASE.format(**addresses) + more
 
 
 @contextlib.contextmanager
-def gateway_running(
-    folder: Path, more: str = "", clock: Callable[[], int] = time.time_ns
-) -> Iterator[RunningGateway]:
+def gateway_running(folder: Path, more: str = "", clock: Callable[[], int] = time.time_ns) -> Iterator[RunningGateway]:
     """Serve a gateway; `more` is added to the usual configuration."""
     path = folder / "ledger.db"
     openai = FakeOpenAI(key=UPSTREAM_KEYS["OPENAI_API_KEY"])
     anthropic = FakeAnthropic(key=UPSTREAM_KEYS["ANTHROPIC_API_KEY"])
-    with (
-        openai.in_thread(),
-        anthropic.in_thread(),
-        Ledger.open(f"sqlite:{path}", clock=clock) as ledger,
-    ):
+    with openai.in_thread(), anthropic.in_thread(), Ledger.open(f"sqlite:{path}", clock=clock) as ledger:
         configuration = read_configuration(configured(openai, anthropic, more))
         _, key = create_key(ledger, "test", KeySettings())
         with _served(ledger, configuration) as (url, gateway, loop):
@@ -238,9 +222,7 @@ def gateway_running(
 
 
 @contextlib.contextmanager
-def _served(
-    ledger: Ledger, configuration: Configuration
-) -> Iterator[tuple[str, Gateway, asyncio.AbstractEventLoop]]:
+def _served(ledger: Ledger, configuration: Configuration) -> Iterator[tuple[str, Gateway, asyncio.AbstractEventLoop]]:
     loop = asyncio.new_event_loop()
     started = threading.Event()
     running: dict[str, Any] = {}

@@ -13,10 +13,7 @@ from tests.gateway.support import HI, Answer, RunningGateway
 BODY = {"modelpact-report": "body"}
 LONGEST = 64_000
 """What the catalog knows of Claude Opus 4.5."""
-BODIES: dict[str, dict[str, Any]] = {
-    "/v1/chat/completions": {"messages": HI},
-    "/v1/responses": {"input": "Hi"},
-}
+BODIES: dict[str, dict[str, Any]] = {"/v1/chat/completions": {"messages": HI}, "/v1/responses": {"input": "Hi"}}
 
 
 def ask(gateway: RunningGateway, path: str, **more: Any) -> Answer:
@@ -60,9 +57,7 @@ def test_a_null_limit_is_replaced(gateway: RunningGateway) -> None:
 
 
 def test_the_default_limit_is_used_if_the_models_is_unknown(tmp_path: Path) -> None:
-    planner = make_planner(
-        tmp_path, '[providers.own]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:9"\n'
-    )
+    planner = make_planner(tmp_path, '[providers.own]\nkind = "anthropic"\nbase_url = "http://127.0.0.1:9"\n')
     result = plan_for(planner, "own/nobody-knows-it")
     assert dict(result.headers())["modelpact-added"] == f"max_tokens={DEFAULT_MAX_TOKENS}"
     assert result.data()["added"] == {"max_tokens": DEFAULT_MAX_TOKENS}
@@ -95,8 +90,7 @@ def test_no_limit_is_added_for_the_same_api_or_other_providers(gateway: RunningG
 
 def test_a_limit_is_added_for_a_fallback(serve: Serve) -> None:
     gateway = serve(
-        '[workloads.falls]\nmodel = "openai/text-only"\nneeds = ["tools"]\n'
-        'fallback = "anthropic/claude-opus-4-5"\n'
+        '[workloads.falls]\nmodel = "openai/text-only"\nneeds = ["tools"]\nfallback = "anthropic/claude-opus-4-5"\n'
     )
     answer = gateway.chat("workload/falls")
     assert (answer.status, answer.headers["modelpact-added"]) == (200, f"max_tokens={LONGEST}")

@@ -97,10 +97,7 @@ def test_tools_there_and_back(sdk: AnthropicSDK) -> None:
     result = {"type": "tool_result", "tool_use_id": call.id, "content": "22 degrees"}
     turns = [
         *HI,
-        {
-            "role": "assistant",
-            "content": [block.model_dump(exclude_none=True) for block in answer.content],
-        },
+        {"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in answer.content]},
         {"role": "user", "content": [result]},
     ]
     assert text(message(sdk, tools=TOOLS, messages=turns)[0]) == "Sunny."
@@ -121,10 +118,7 @@ def test_parallel_tools(sdk: AnthropicSDK) -> None:
     ]
     turns = [
         *HI,
-        {
-            "role": "assistant",
-            "content": [block.model_dump(exclude_none=True) for block in answer.content],
-        },
+        {"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in answer.content]},
         {"role": "user", "content": results},
     ]
     assert text(message(sdk, tools=TOOLS, messages=turns)[0])
@@ -144,10 +138,7 @@ def test_structured_output(sdk: AnthropicSDK) -> None:
 
 @pytest.mark.parametrize(
     "source",
-    [
-        {"type": "base64", "media_type": "image/png", "data": PIXEL},
-        {"type": "url", "url": "https://example.com/a.png"},
-    ],
+    [{"type": "base64", "media_type": "image/png", "data": PIXEL}, {"type": "url", "url": "https://example.com/a.png"}],
 )
 def test_images(sdk: AnthropicSDK, source: Any) -> None:
     parts = [{"type": "text", "text": "What is this?"}, {"type": "image", "source": source}]

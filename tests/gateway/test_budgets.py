@@ -82,9 +82,7 @@ def test_requests_at_once_do_not_overrun_it(gateway: RunningGateway) -> None:
     begun, release = threading.Event(), threading.Event()
     gateway.openai.hold = (begun, release)
     answers: list[Answer] = []
-    asking = [
-        threading.Thread(target=lambda: answers.append(ask(gateway, secret))) for _ in "x" * 8
-    ]
+    asking = [threading.Thread(target=lambda: answers.append(ask(gateway, secret))) for _ in "x" * 8]
     for thread in asking:
         thread.start()
     gateway.wait_until(lambda: len(answers) == 6)
@@ -158,9 +156,7 @@ def test_a_no_is_never_old(gateway: RunningGateway, monkeypatch: pytest.MonkeyPa
     totals = [5_000, 5_000, 0]
     monkeypatch.setattr(counted, "_total", lambda key: totals.pop(0))
     assert gateway.on_loop_async(lambda: counted.has_remaining(key)) is False
-    assert gateway.on_loop_async(lambda: counted.has_remaining(key)) is True, (
-        "a correction was written"
-    )
+    assert gateway.on_loop_async(lambda: counted.has_remaining(key)) is True, "a correction was written"
 
 
 def test_what_has_ended_counts_while_its_record_is_on_its_way(

@@ -16,18 +16,13 @@ TOOL: Any = {"name": "weather", "input_schema": {"type": "object"}, **MARK}
     ("fields", "place"),
     [
         ({"system": [TEXT]}, "messages[0].content[0].cache_control"),
-        (
-            {"messages": [{"role": "user", "content": [TEXT]}]},
-            "messages[0].content[0].cache_control",
-        ),
+        ({"messages": [{"role": "user", "content": [TEXT]}]}, "messages[0].content[0].cache_control"),
         ({"tools": [TOOL]}, "tools.weather.cache_control"),
         (MARK, ""),
     ],
 )
 @pytest.mark.parametrize("stream", [False, True])
-def test_markers_are_dropped_and_reported(
-    gateway: RunningGateway, fields: Any, place: str, stream: bool
-) -> None:
+def test_markers_are_dropped_and_reported(gateway: RunningGateway, fields: Any, place: str, stream: bool) -> None:
     """OpenAI's models cache by themselves, so nothing is lost but the marker."""
     answer = gateway.message("gpt-4o", stream=stream, **fields)
     assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "labelled")

@@ -17,9 +17,7 @@ MOMENTS = 60
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize(
-    ("path", "model"), [("/v1/chat/completions", "gpt-4o"), ("/v1/messages", "gpt-4o")]
-)
+@pytest.mark.parametrize(("path", "model"), [("/v1/chat/completions", "gpt-4o"), ("/v1/messages", "gpt-4o")])
 def test_the_record_ends_whenever_a_client_disconnects(
     gateway: RunningGateway, path: str, model: str, stream: bool
 ) -> None:

@@ -167,8 +167,7 @@ def test_slow_uploads_delay_nobody_else(gateway: Process) -> None:
     """Bodies of which a part is there: they hold their connections and nothing else."""
     body = json.dumps(chat_body("here/gpt-4o")).encode()
     head = (
-        f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n"
-        f"content-length: {len(body)}\r\n\r\n"
+        f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\ncontent-length: {len(body)}\r\n\r\n"
     ).encode()
     with contextlib.ExitStack() as stack:
         slow = []
@@ -183,9 +182,7 @@ def test_slow_uploads_delay_nobody_else(gateway: Process) -> None:
         assert all(connection.recv(65_536).startswith(b"HTTP/1.1 200 ") for connection in slow)
 
 
-def test_requests_beyond_the_connection_limit_wait_and_are_then_refused(
-    upstream: Upstream, tmp_path: Path
-) -> None:
+def test_requests_beyond_the_connection_limit_wait_and_are_then_refused(upstream: Upstream, tmp_path: Path) -> None:
     """MP-A10: the queue is bounded; beyond it the response is 429 with `retry-after`."""
     text = configuration(here=upstream) + "\nconnections = 4\n"
     (tmp_path / "modelpact.toml").write_text(text)

@@ -39,9 +39,7 @@ def killed(gateway: Process, load: Load) -> None:
     assert not load.unexpected
 
 
-def test_acknowledged_requests_survive_a_kill(
-    url: str, upstream: Upstream, run: Run, tmp_path: Path
-) -> None:
+def test_acknowledged_requests_survive_a_kill(url: str, upstream: Upstream, run: Run, tmp_path: Path) -> None:
     """MP-A11: nothing that was acknowledged is lost, and the chain of events verifies."""
     folder = folder_for(tmp_path / "one", upstream, url)
     with started(folder) as gateway:
@@ -50,22 +48,15 @@ def test_acknowledged_requests_survive_a_kill(
     verify_ledger(run, url)
     record = invocation_outcomes(run, url)
     assert {record.get(invocation) for invocation, _ in load.answered} == {"completed"}
-    assert len({invocation for invocation, _ in load.answered}) == len(load.answered), (
-        "each has its own"
-    )
+    assert len({invocation for invocation, _ in load.answered}) == len(load.answered), "each has its own"
     assert total_spent(run, url) >= sum(cost or 0 for _, cost in load.answered)
     with started(folder) as again:
-        until(
-            lambda: "invoked" not in invocation_outcomes(run, url).values(),
-            "what was left open is ended",
-        )
+        until(lambda: "invoked" not in invocation_outcomes(run, url).values(), "what was left open is ended")
         assert again.chat("openai/gpt-4o")[0] == 200
     verify_ledger(run, url)
     after = invocation_outcomes(run, url)
     assert set(record) <= set(after)
-    assert {after[invocation] for invocation, kind in record.items() if kind != "invoked"} == {
-        "completed"
-    }
+    assert {after[invocation] for invocation, kind in record.items() if kind != "invoked"} == {"completed"}
 
 
 @pytest.mark.slow
@@ -82,9 +73,7 @@ def test_killed_again_and_again(url: str, upstream: Upstream, run: Run, tmp_path
     assert {record.get(invocation) for invocation in answered} == {"completed"}
 
 
-def test_two_gateways_on_one_postgresql(
-    postgres_url: str, upstream: Upstream, run: Run, tmp_path: Path
-) -> None:
+def test_two_gateways_on_one_postgresql(postgres_url: str, upstream: Upstream, run: Run, tmp_path: Path) -> None:
     """One gateway is killed; the other one works as before."""
     first = folder_for(tmp_path / "first", upstream, postgres_url, "first")
     second = folder_for(tmp_path / "second", upstream, postgres_url, "second")

@@ -21,9 +21,7 @@ def upstream() -> Iterator[Upstream]:
 
 def refused(gateway: Process) -> bool:
     """Tell whether new connections are refused."""
-    with contextlib.closing(
-        http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=5)
-    ) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=5)) as connection:
         try:
             connection.connect()
         except ConnectionRefusedError:
@@ -62,9 +60,7 @@ def test_streams_finish_within_the_grace_period(upstream: Upstream, tmp_path: Pa
 
 
 @pytest.mark.parametrize("how", ["the grace period ends", "a second signal"])
-def test_streams_beyond_the_grace_period_are_ended(
-    how: str, upstream: Upstream, tmp_path: Path
-) -> None:
+def test_streams_beyond_the_grace_period_are_ended(how: str, upstream: Upstream, tmp_path: Path) -> None:
     (tmp_path / "modelpact.toml").write_text(configuration(here=upstream))
     grace = "0.2" if how == "the grace period ends" else "600"
     with started(tmp_path, "--notice", "0", "--grace", grace) as gateway:

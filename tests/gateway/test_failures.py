@@ -94,9 +94,7 @@ def test_an_upstream_that_cannot_be_reached(gateway: RunningGateway) -> None:
 
 
 @pytest.mark.parametrize("fault", [cut(3), cut(3, clean=True), garbage(after=3)])
-def test_a_stream_that_breaks_ends_with_an_error_event(
-    gateway: RunningGateway, fault: object
-) -> None:
+def test_a_stream_that_breaks_ends_with_an_error_event(gateway: RunningGateway, fault: object) -> None:
     """MP-A7: the stream ends with a well-formed error event, and the record says what happened."""
     gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
@@ -116,9 +114,7 @@ def test_a_stream_that_breaks_ends_with_an_error_event(
 
 
 @pytest.mark.parametrize("fault", [cut(6), cut(6, clean=True)])
-def test_a_translated_stream_that_breaks_ends_with_an_error_event(
-    gateway: RunningGateway, fault: object
-) -> None:
+def test_a_translated_stream_that_breaks_ends_with_an_error_event(gateway: RunningGateway, fault: object) -> None:
     gateway.openai.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     gateway.anthropic.script.add(Reply(LONG, fault=fault))  # type: ignore[arg-type]
     first = gateway.message("gpt-4o", stream=True)
@@ -130,9 +126,7 @@ def test_a_translated_stream_that_breaks_ends_with_an_error_event(
 
 def test_an_error_in_a_stream_is_recorded(gateway: RunningGateway) -> None:
     """It passes as it is, no second one is added, and the record does not say "completed"."""
-    event = (
-        b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"M"}}'
-    )
+    event = b'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"M"}}'
     gateway.anthropic.script.add(Reply(LONG, fault=garbage(event + b"\n\n", after=4)))
     answer = gateway.message("claude-opus-4-5", stream=True)
     assert [event["type"] for _, event in answer.events].count("error") == 1
@@ -149,15 +143,9 @@ def test_text_about_the_end_does_not_end_a_stream(gateway: RunningGateway) -> No
 
 @pytest.mark.parametrize(
     ("path", "model"),
-    [
-        ("/v1/chat/completions", "gpt-4o"),
-        ("/v1/messages", "claude-opus-4-5"),
-        ("/v1/messages", "gpt-4o"),
-    ],
+    [("/v1/chat/completions", "gpt-4o"), ("/v1/messages", "claude-opus-4-5"), ("/v1/messages", "gpt-4o")],
 )
-def test_a_client_that_leaves_a_stream_cancels_the_call(
-    gateway: RunningGateway, path: str, model: str
-) -> None:
+def test_a_client_that_leaves_a_stream_cancels_the_call(gateway: RunningGateway, path: str, model: str) -> None:
     """MP-A7: the gateway closes the upstream's stream and settles the record."""
     fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
     fake.script.add(Reply(LONG, fault=hang(6)))
@@ -171,9 +159,7 @@ def test_a_client_that_leaves_a_stream_cancels_the_call(
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
-def test_a_client_that_leaves_before_the_answer_cancels_the_call(
-    gateway: RunningGateway, path: str
-) -> None:
+def test_a_client_that_leaves_before_the_answer_cancels_the_call(gateway: RunningGateway, path: str) -> None:
     held, release = threading.Event(), threading.Event()
     gateway.openai.hold = (held, release)
     body = json.dumps({"model": "gpt-4o", "messages": HI, "max_tokens": 50}).encode()

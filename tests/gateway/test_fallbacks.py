@@ -32,9 +32,7 @@ fallback = "anthropic/claude-opus-4-5"
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("status", "kind"), [(429, "429"), (500, "5xx"), (503, "5xx")])
-def test_the_fallback_answers_on_a_declared_failure(
-    serve: Serve, status: int, kind: str, stream: bool
-) -> None:
+def test_the_fallback_answers_on_a_declared_failure(serve: Serve, status: int, kind: str, stream: bool) -> None:
     gateway = serve(MORE)
     gateway.openai.script.add(Fail(status))
     answer = gateway.chat("workload/sure", stream=stream)
@@ -98,9 +96,7 @@ def test_the_second_failure_is_passed_on_if_both_fail(serve: Serve) -> None:
 def test_a_rejection_by_the_fallback_teaches_about_the_fallback(serve: Serve) -> None:
     gateway = serve(MORE)
     gateway.openai.script.add(Fail(500))
-    gateway.anthropic.script.add(
-        Fail(400, "tools: this model does not support tools", "invalid_request_error")
-    )
+    gateway.anthropic.script.add(Fail(400, "tools: this model does not support tools", "invalid_request_error"))
     assert gateway.chat("workload/sure", tools=TOOLS).status == 400
     catalog = gateway.gateway.state.models.catalog
     assert catalog.resolve("openai", "gpt-4o").claim("tool-calling").support == "native"

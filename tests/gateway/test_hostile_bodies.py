@@ -11,11 +11,7 @@ from tests.gateway.support import RunningGateway
 
 CHATS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", "/v1/embeddings")
 PATHS = (*CHATS, "/v1/negotiate")
-GOOD: dict[str, Any] = {
-    "model": "gpt-4o",
-    "messages": [{"role": "user", "content": "Hi"}],
-    "max_tokens": 10,
-}
+GOOD: dict[str, Any] = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 10}
 """For chats; the other APIs find the same things wrong with it first."""
 
 
@@ -43,10 +39,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "a key twice": (inside('"model": "claude-opus-4-5"'), "'model' occurs twice"),
     "the same key twice": (inside('"model": "gpt-4o"'), "'model' occurs twice"),
     "a key twice, once escaped": (inside('"m\\u006fdel": "claude-opus-4-5"'), "occurs twice"),
-    "a key twice, far inside": (
-        inside('"metadata": {"a": [{"b": 1, "b": 2}]}'),
-        "'b' occurs twice",
-    ),
+    "a key twice, far inside": (inside('"metadata": {"a": [{"b": 1, "b": 2}]}'), "'b' occurs twice"),
     "the model in capitals beside it": (inside('"MODEL": "gpt-4o-mini"'), "differ only in case"),
     "messages in other letters": (inside('"Messages": []'), "differ only in case"),
     "a long s": (inside('"me\u017f\u017fages": []'), "differ only in case"),
@@ -57,10 +50,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "half a character, escaped": (inside('"user": "\\ud800"'), "half a character"),
     "a control character": (inside('"user": "a\x00b"'), "is not JSON"),
     "Latin-1": (good(user="café").replace("\\u00e9", "é").encode("latin-1"), "is not UTF-8"),
-    "half a character, in bytes": (
-        inside('"user": "?"').encode().replace(b"?", b"\xed\xa0\x80"),
-        "UTF-8",
-    ),
+    "half a character, in bytes": (inside('"user": "?"').encode().replace(b"?", b"\xed\xa0\x80"), "UTF-8"),
     "an overlong character": (inside('"user": "?"').encode().replace(b"?", b"\xc0\xaf"), "UTF-8"),
     "a byte too many": (good().encode() + b"\xff", "UTF-8"),
     "UTF-16": (good().encode("utf-16"), "UTF-8"),
@@ -68,10 +58,7 @@ BAD: dict[str, tuple[str | bytes, str]] = {
     "UTF-32": (good().encode("utf-32"), "UTF-8"),
     "a mark before UTF-8": (b"\xef\xbb\xbf" + good().encode(), "byte order mark"),
     "deep lists": (inside(f'"metadata": {"[" * DEEP}{"]" * DEEP}'), "nested too deeply"),
-    "deep objects": (
-        inside('"metadata": ' + '{"a": ' * DEEP + "1" + "}" * DEEP),
-        "nested too deeply",
-    ),
+    "deep objects": (inside('"metadata": ' + '{"a": ' * DEEP + "1" + "}" * DEEP), "nested too deeply"),
     "deep and open": ("[" * DEEP, "nested too deeply"),
     "no model": ('{"messages": [{"role": "user", "content": "Hi"}]}', "model"),
     "a model that is no text": (good(model=["gpt-4o"]), "model"),
@@ -121,9 +108,7 @@ def test_whitespace_and_escapes_are_forwarded_unchanged(gateway: RunningGateway)
 
 
 @pytest.mark.parametrize("path", CHATS)
-def test_an_oversize_chunked_body_is_refused_in_the_format_of_the_api(
-    gateway: RunningGateway, path: str
-) -> None:
+def test_an_oversize_chunked_body_is_refused_in_the_format_of_the_api(gateway: RunningGateway, path: str) -> None:
     """Its length is known only while it arrives."""
     host, _, port = gateway.url.removeprefix("http://").partition(":")
     connection = http.client.HTTPConnection(host, int(port), timeout=30)

@@ -80,10 +80,7 @@ FRAMINGS: Mapping[str, tuple[tuple[str, ...], bytes]] = {
         (f"Content-Length: {len(CHUNKED_BODY)}", "Transfer-Encoding: chunked"),
         b"0\r\n\r\n",
     ),
-    "chunks that hide a request": (
-        ("Transfer-Encoding: chunked", "Content-Length: 5"),
-        CHUNKED_BODY,
-    ),
+    "chunks that hide a request": (("Transfer-Encoding: chunked", "Content-Length: 5"), CHUNKED_BODY),
     "chunks under another name": (("Transfer-Encoding: xchunked",), CHUNKED_BODY),
     "chunks after a tab": (("Transfer-Encoding:\tchunked, identity",), CHUNKED_BODY),
     "chunks on a folded line": (("Transfer-Encoding:", " chunked"), CHUNKED_BODY),
@@ -312,8 +309,6 @@ def test_two_workload_headers_are_refused(gateway: RunningGateway) -> None:
         message = answer.json["error"]["message"]
         assert "the model and the header name different ones: 'moves' and 'extract'" in message
     same = gateway.ask(
-        "/v1/negotiate",
-        {"model": "workload/extract", "messages": HI},
-        {"modelpact-workload": "extract"},
+        "/v1/negotiate", {"model": "workload/extract", "messages": HI}, {"modelpact-workload": "extract"}
     )
     assert same.status == 200

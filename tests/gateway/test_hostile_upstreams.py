@@ -7,14 +7,7 @@ import threading
 import pytest
 
 from tests.gateway.conftest import Serve
-from tests.gateway.scripted_upstream import (
-    GOOD,
-    JSON_HEAD,
-    STREAM_HEAD,
-    WHOLE,
-    scripted_upstream,
-    sends,
-)
+from tests.gateway.scripted_upstream import GOOD, JSON_HEAD, STREAM_HEAD, WHOLE, scripted_upstream, sends
 from tests.gateway.support import HI, Answer
 
 CHUNK = (
@@ -73,8 +66,7 @@ BODIES: dict[str, bytes] = {
     "no UTF-8": b'{"choices": "\xff\xfe"}',
     "deep": b"[" * 200_000,
     "usage below zero": b'{"choices":[],"usage":{"prompt_tokens":-5,"completion_tokens":-1}}',
-    "usage beyond all": b'{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":1}}'
-    % 10**30,
+    "usage beyond all": b'{"choices":[],"usage":{"prompt_tokens":%d,"completion_tokens":1}}' % 10**30,
     "usage of letters": b'{"choices":[],"usage":{"prompt_tokens":"all","completion_tokens":[]}}',
     "a usage that is none": b'{"choices":[],"usage":7}',
     "keys twice": b'{"usage":{"prompt_tokens":1},"usage":{"prompt_tokens":9},"choices":[]}',
@@ -104,9 +96,7 @@ def test_any_status_with_any_body(serve: Serve, status: int) -> None:
     where = b"location: http://127.0.0.1:9/elsewhere\r\n"
     page = b"" if status in (204, 304) else b"<h1>no</h1>"
     length = b"" if status in (204, 304) else b"content-length: %d\r\n" % len(page)
-    with scripted_upstream(
-        sends(b"HTTP/1.1 %d X\r\n%b%b\r\n%b" % (status, where, length, page))
-    ) as upstream:
+    with scripted_upstream(sends(b"HTTP/1.1 %d X\r\n%b%b\r\n%b" % (status, where, length, page))) as upstream:
         gateway = serve(upstream.settings)
         answer = gateway.chat("scripted/any")
         assert answer.status == (status if status != 304 else answer.status)
@@ -213,9 +203,7 @@ def test_an_upstream_that_comes_back_is_used_again(serve: Serve) -> None:
         assert [answer.status for answer in answers] == [200]
 
 
-def test_a_connection_closed_while_idle_is_replaced(
-    serve: Serve,
-) -> None:
+def test_a_connection_closed_while_idle_is_replaced(serve: Serve) -> None:
     """It says that it stays, and is gone when the next request comes."""
     with scripted_upstream(sends(GOOD)) as upstream:
         gateway = serve(upstream.settings)

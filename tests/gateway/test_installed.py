@@ -35,9 +35,7 @@ def test_the_gateway_runs_from_the_wheel(installed: Path, tmp_path: Path) -> Non
     command = [str(installed), "serve", "--port", "0", "--json", "--key"]
     subprocess.run([installed, "--version"], check=True, capture_output=True)  # compiled once
     began = time.monotonic()
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment
-    )
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=environment)
     try:
         assert process.stdout is not None
         lines = []
@@ -62,11 +60,6 @@ def test_the_gateway_runs_from_the_wheel(installed: Path, tmp_path: Path) -> Non
         process.kill()
         process.communicate(timeout=30)
     verified = subprocess.run(
-        [installed, "audit", "verify"],
-        capture_output=True,
-        text=True,
-        cwd=tmp_path,
-        env=environment,
-        check=False,
+        [installed, "audit", "verify"], capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
     )
     assert verified.returncode == 0, verified.stderr

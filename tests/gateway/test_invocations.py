@@ -35,9 +35,7 @@ def upstream() -> Iterator[Upstream]:
 def open_call(gateway: Process, upstream: Upstream) -> Iterator[str]:
     """Have a stream that does not end, and give its invocation."""
     upstream.held = True
-    with contextlib.closing(
-        gateway.open("POST", CHAT, chat_body("openai/gpt-4o", stream=True))
-    ) as connection:
+    with contextlib.closing(gateway.open("POST", CHAT, chat_body("openai/gpt-4o", stream=True))) as connection:
         answer = connection.getresponse()
         assert b"one" in answer.readline()
         yield answer.headers["modelpact-invocation"]
@@ -84,15 +82,10 @@ def test_a_request_is_two_events_and_no_row(gateway: RunningGateway, run: Run) -
         assert invocation["id"] == name
         details = show(run, store, name)
         assert details["state"] == state
-        assert [event["type"] for event in details["events"]] == [
-            "capability.invoked",
-            f"capability.{state}",
-        ]
+        assert [event["type"] for event in details["events"]] == ["capability.invoked", f"capability.{state}"]
     assert [entry["id"] for entry in listed(run, store, "--state", "all")] == names[::-1]
     assert listed(run, store, "--state", "all", "--provider", "anthropic") == []
-    header, *rows = run(
-        "invocations", "list", "--state", "all", "--store", store
-    ).stdout.splitlines()
+    header, *rows = run("invocations", "list", "--state", "all", "--store", store).stdout.splitlines()
     assert header.split()[:5] == ["invocation", "state", "provider", "model", "asked"]
     assert [row.split()[2:4] for row in rows] == [["openai", "gpt-4o"]] * 2
     for command in (("invocations", "show"), ("audit", "show", "--why")):
@@ -115,9 +108,7 @@ def test_show_has_model_worker_cost_and_content(serve: Serve, run: Run) -> None:
     assert not {"answered", "reminders", "until"} & set(facts), "its error says who ended it"
 
 
-def test_an_open_call_can_be_listed_but_not_cancelled_or_answered(
-    upstream: Upstream, run: Run, tmp_path: Path
-) -> None:
+def test_an_open_call_can_be_listed_but_not_cancelled_or_answered(upstream: Upstream, run: Run, tmp_path: Path) -> None:
     store = f"sqlite:{tmp_path / 'ledger.db'}"
     folder = folder_for(tmp_path / "one", upstream, store)
     with started(folder) as gateway, open_call(gateway, upstream) as name:
@@ -194,9 +185,7 @@ def test_imported_calls_are_not_settled(gateway: RunningGateway, run: Run, tmp_p
     assert unfinished_envelopes(gateway.ledger, "gateway") == [envelope]
 
 
-def test_a_listing_says_when_it_was_truncated(
-    gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_listing_says_when_it_was_truncated(gateway: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         gateway.chat("gpt-4o")
     gateway.settled()

@@ -69,12 +69,9 @@ def test_another_process_learns_of_a_revoked_key(gateway: RunningGateway) -> Non
         (("fast",), "openai/gpt-4o-mini", 403),
     ],
 )
-def test_a_key_allows_only_its_models(
-    serve: Serve, models: tuple[str, ...], name: str, status: int
-) -> None:
+def test_a_key_allows_only_its_models(serve: Serve, models: tuple[str, ...], name: str, status: int) -> None:
     gateway = serve(
-        '[gateway.aliases]\nfast = "openai/gpt-4o-mini"\n'
-        '[workloads.extract]\nmodel = "openai/gpt-4o"\nneeds = []\n'
+        '[gateway.aliases]\nfast = "openai/gpt-4o-mini"\n[workloads.extract]\nmodel = "openai/gpt-4o"\nneeds = []\n'
     )
     secret = gateway.new_key(models=models)
     answer = gateway.chat(name, key=secret)
@@ -151,13 +148,8 @@ def test_periods_begin_at_midnight() -> None:
         ("a", KeySettings(rate=-1), "rate: expected a number above zero"),
     ],
 )
-def test_invalid_key_settings_are_rejected(
-    name: str, settings: KeySettings, expected: str, tmp_path: Path
-) -> None:
-    with (
-        Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}") as ledger,
-        pytest.raises(InputError, match=expected),
-    ):
+def test_invalid_key_settings_are_rejected(name: str, settings: KeySettings, expected: str, tmp_path: Path) -> None:
+    with Ledger.open(f"sqlite:{tmp_path / 'ledger.db'}") as ledger, pytest.raises(InputError, match=expected):
         create_key(ledger, name, settings)
 
 

@@ -5,9 +5,7 @@ from tests.fakes import Fail
 from tests.gateway.planners import TOOLS
 from tests.gateway.support import RunningGateway, configured
 
-NO_TOOLS = Fail(
-    400, "tools is not supported in this model.", "invalid_request_error", "unsupported_parameter"
-)
+NO_TOOLS = Fail(400, "tools is not supported in this model.", "invalid_request_error", "unsupported_parameter")
 
 
 def test_a_rejection_is_learned_from(gateway: RunningGateway) -> None:

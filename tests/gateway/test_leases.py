@@ -13,9 +13,7 @@ from tests.stores import Counted
 NAMES = {"gateway/a": "[gateway] name", "host/a": "[host] name"}
 
 
-def test_cancelled_while_it_takes_a_name_it_lets_go_of_it(
-    counted: Counted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cancelled_while_it_takes_a_name_it_lets_go_of_it(counted: Counted, monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread cannot be cancelled: what it takes is let go again."""
     reached, free = threading.Event(), threading.Event()
     connect = PostgresStore.connect

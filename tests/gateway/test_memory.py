@@ -77,9 +77,7 @@ async def ask(gateway: Process, bodies: Iterator[dict[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("made", [kind, different])
-def test_memory_is_flat_over_many_requests(
-    gateway: Process, made: Callable[[int], dict[str, Any]]
-) -> None:
+def test_memory_is_flat_over_many_requests(gateway: Process, made: Callable[[int], dict[str, Any]]) -> None:
     """Memory does not grow with the number of requests."""
     asyncio.run(ask(gateway, map(made, range(WARM))))
     before = gateway.memory()

@@ -61,9 +61,7 @@ def test_a_workload_resolves_by_name_and_by_header(tmp_path: Path) -> None:
         ("gpt-4o", "nothing", "unknown workload"),
     ],
 )
-def test_names_that_cannot_be_called_are_errors(
-    name: str, workload: str, expected: str, tmp_path: Path
-) -> None:
+def test_names_that_cannot_be_called_are_errors(name: str, workload: str, expected: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownModel) as caught:
         names(tmp_path).resolve(name, workload)
     assert expected in str(caught.value)

@@ -70,12 +70,7 @@ def test_tools_there_and_back(sdk: OpenAISDK) -> None:
     (call,) = [item for item in answer.output if item.type == "function_call"]
     turns = [
         {"role": "user", "content": "Hi"},
-        {
-            "type": "function_call",
-            "call_id": call.call_id,
-            "name": call.name,
-            "arguments": call.arguments,
-        },
+        {"type": "function_call", "call_id": call.call_id, "name": call.name, "arguments": call.arguments},
         {"type": "function_call_output", "call_id": call.call_id, "output": "22 degrees"},
     ]
     assert ask(sdk, tools=TOOLS, input=turns)[0].output_text == "Sunny."

@@ -106,10 +106,7 @@ def test_parallel_tools(sdk: OpenAISDK) -> None:
     turns = [
         *HI,
         answer.choices[0].message.model_dump(exclude_none=True),
-        *(
-            {"role": "tool", "tool_call_id": call.id, "content": "22"}
-            for call in answer.choices[0].message.tool_calls
-        ),
+        *({"role": "tool", "tool_call_id": call.id, "content": "22"} for call in answer.choices[0].message.tool_calls),
     ]
     assert chat(sdk, tools=TOOLS, messages=turns)[0].choices[0].message.content
 
@@ -130,18 +127,13 @@ def test_structured_output(sdk: OpenAISDK) -> None:
     fields: Any = {"model": sdk.model, "messages": HI, "response_format": City}
     answer = sdk.call(lambda client: client.chat.completions.parse(**fields))
     assert answer.choices[0].message.parsed == City(name="Rome", people=3)
-    answer = sdk.final(
-        lambda client: client.chat.completions.stream(**fields), "get_final_completion"
-    )
+    answer = sdk.final(lambda client: client.chat.completions.stream(**fields), "get_final_completion")
     assert answer.choices[0].message.parsed == City(name="Oslo", people=1)
 
 
 @pytest.mark.parametrize("url", [f"data:image/png;base64,{PIXEL}", "https://example.com/a.png"])
 def test_images(sdk: OpenAISDK, url: str) -> None:
-    parts: Any = [
-        {"type": "text", "text": "What is this?"},
-        {"type": "image_url", "image_url": {"url": url}},
-    ]
+    parts: Any = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": url}}]
     answer, _ = chat(sdk, messages=[{"role": "user", "content": parts}])
     assert answer.choices[0].message.content.startswith("You said: What is this?[")
 
@@ -175,10 +167,7 @@ def test_embeddings(sdk: OpenAISDK) -> None:
 def test_errors_have_their_classes(sdk: OpenAISDK) -> None:
     check_errors(sdk, openai, chat)
     with pytest.raises(openai.AuthenticationError, match="modelpact keys create"):
-        sdk.call(
-            lambda client: client.chat.completions.create(model=sdk.model, messages=HI),
-            api_key="none",
-        )
+        sdk.call(lambda client: client.chat.completions.create(model=sdk.model, messages=HI), api_key="none")
 
 
 def test_errors_in_streams(sdk: OpenAISDK) -> None:
@@ -239,16 +228,13 @@ def test_the_report_does_not_disturb_the_sdk(sdk: OpenAISDK) -> None:
     result = chunks(sdk, extra_headers=fields)
     assert result[-1].model_extra["modelpact"]["cost"]["usd"]
     final = sdk.final(
-        lambda client: client.chat.completions.stream(**request, extra_headers=fields),
-        "get_final_completion",
+        lambda client: client.chat.completions.stream(**request, extra_headers=fields), "get_final_completion"
     )
     assert final.choices[0].message.content == "You said: Hi"
 
 
 def test_models(sdk: OpenAISDK) -> None:
     listed = sdk.call(lambda client: client.models.list())
-    assert {f"{sdk.upstream}/{sdk.model}", "workload/emulated"} <= {
-        model.id for model in listed.data
-    }
+    assert {f"{sdk.upstream}/{sdk.model}", "workload/emulated"} <= {model.id for model in listed.data}
     model = sdk.call(lambda client: client.models.retrieve(f"{sdk.upstream}/{sdk.model}"))
     assert model.model_extra["modelpact"]["capabilities"]["tool-calling"] == "native"

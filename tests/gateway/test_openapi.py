@@ -27,11 +27,7 @@ def test_the_document_has_every_header_that_the_code_can_send() -> None:
 
 
 def test_every_header_belongs_to_a_response() -> None:
-    used = {
-        name
-        for response in COMPONENTS["responses"].values()
-        for name in response.get("headers", ())
-    }
+    used = {name for response in COMPONENTS["responses"].values() for name in response.get("headers", ())}
     assert used - {"retry-after"} == set(RESPONSE_HEADERS)
 
 

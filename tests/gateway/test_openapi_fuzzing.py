@@ -41,21 +41,14 @@ def check(case: Any, gateway: Process) -> Any:
         base_url=gateway.url,
         # A generated Host may be invalid: the HTTP server rejects it before any route is found.
         headers={"authorization": f"Bearer {TOKEN}", "host": gateway.url.removeprefix("http://")},
-        checks=[
-            not_a_server_error,
-            status_code_conformance,
-            content_type_conformance,
-            response_schema_conformance,
-        ],
+        checks=[not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance],
     )
 
 
 @pytest.mark.parametrize("path", CHATS[:3])
 def test_streams_match_the_document(path: str, gateway: Process) -> None:
     messages = [{"role": "user", "content": "Hi"}]
-    fields: dict[str, Any] = (
-        {"input": "Hi"} if path == "/v1/responses" else {"messages": messages, "max_tokens": 9}
-    )
+    fields: dict[str, Any] = {"input": "Hi"} if path == "/v1/responses" else {"messages": messages, "max_tokens": 9}
     body: Any = {"model": "mock/demo", "stream": True, **fields}
     case = schema[path]["POST"].Case(body=body, media_type="application/json")
     answer = check(case, gateway)
@@ -92,13 +85,8 @@ FIELDS = [
 
 @pytest.mark.parametrize("path", CHATS)
 @WHATEVER
-@given(
-    fields=st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4),
-    text=st.text(max_size=20),
-)
-def test_no_value_of_a_field_breaks_the_gateway(
-    path: str, fields: dict[str, Any], text: str, gateway: Process
-) -> None:
+@given(fields=st.dictionaries(st.sampled_from(FIELDS), VALUES, max_size=4), text=st.text(max_size=20))
+def test_no_value_of_a_field_breaks_the_gateway(path: str, fields: dict[str, Any], text: str, gateway: Process) -> None:
     """A request that would do, with anything at all in its fields."""
     body = {
         "model": "mock/demo",

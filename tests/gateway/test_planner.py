@@ -100,25 +100,15 @@ def test_a_request_can_turn_the_fallback_off(tmp_path: Path) -> None:
     assert plan_for(make_planner(tmp_path, WORKLOADS), "workload/falls", policy).action == "refuse"
 
 
-def test_a_refusal_lists_all_misses_with_their_requirers_and_a_suggestion(
-    tmp_path: Path,
-) -> None:
+def test_a_refusal_lists_all_misses_with_their_requirers_and_a_suggestion(tmp_path: Path) -> None:
     planner = make_planner(tmp_path, WORKLOADS)
-    refused = plan_for(
-        planner, "workload/plain", messages=SEEN, tools=TOOLS, response_format=SCHEMA
-    )
+    refused = plan_for(planner, "workload/plain", messages=SEEN, tools=TOOLS, response_format=SCHEMA)
     result = diagnostic(refused)
-    assert {name for name, _ in missing(refused)} == {
-        "tool-calling",
-        "image-input",
-        "structured-output",
-    }
+    assert {name for name, _ in missing(refused)} == {"tool-calling", "image-input", "structured-output"}
     by = {item.capability: item.required_by for item in result.missing}
     assert "request: tools" in by["tool-calling"]
     assert len(by["tool-calling"]) == 2, "the workload needs it too"
-    better = plan_for(
-        planner, str(result.suggestion), messages=SEEN, tools=TOOLS, response_format=SCHEMA
-    )
+    better = plan_for(planner, str(result.suggestion), messages=SEEN, tools=TOOLS, response_format=SCHEMA)
     assert better.verdict == "yes"
 
 
@@ -127,15 +117,9 @@ def test_a_parameter_that_does_not_apply_is_refused_or_dropped(tmp_path: Path) -
     refused = plan_for(planner, "openai/gpt-5", temperature=0.2)
     assert missing(refused) == [("temperature", "unsupported")]
     suggested = str(diagnostic(refused).suggestion)
-    assert plan_for(planner, suggested, temperature=0.2).action == "forward", (
-        "it takes the parameter"
-    )
+    assert plan_for(planner, suggested, temperature=0.2).action == "forward", "it takes the parameter"
     dropped = plan_for(planner, "openai/gpt-5", Policy(unsupported_params="drop"), temperature=0.2)
-    assert (dropped.action, dropped.verdict, dropped.drops) == (
-        "forward",
-        "labelled",
-        ("temperature",),
-    )
+    assert (dropped.action, dropped.verdict, dropped.drops) == ("forward", "labelled", ("temperature",))
     assert head(dropped)["modelpact-dropped"] == "temperature"
 
 
@@ -178,9 +162,7 @@ def test_a_strict_header_refuses_unknown_needs_of_the_request(tmp_path: Path) ->
     planner = make_planner(tmp_path, WORKLOADS)
     strict = apply_policy_header(Policy(unknown="probe"), "unknown=refuse")
     for name in ("local/finetune", "workload/unsure"):
-        assert missing(plan_for(planner, name, strict, messages=SEEN)) == [
-            ("image-input", "unknown")
-        ]
+        assert missing(plan_for(planner, name, strict, messages=SEEN)) == [("image-input", "unknown")]
 
 
 def test_requests_with_equal_keys_share_one_plan(tmp_path: Path) -> None:
@@ -193,8 +175,7 @@ def test_an_oversize_request_is_negotiated_with_its_size(tmp_path: Path) -> None
     from modelpact.needs.need import Needs
 
     planner = make_planner(
-        tmp_path,
-        '[workloads.long]\nmodel = "openai/gpt-4o"\nneeds = []\nfallback = "openai/gpt-4.1"\n',
+        tmp_path, '[workloads.long]\nmodel = "openai/gpt-4o"\nneeds = []\nfallback = "openai/gpt-4.1"\n'
     )
     refused = planner.oversize_plan(plan_key(planner, "gpt-4o"), Needs("context>=500k"))
     assert missing(refused) == [("context-window", "below-minimum")]

@@ -30,9 +30,7 @@ def test_every_request_is_one_settled_invocation(gateway: RunningGateway) -> Non
     answers = ask_each_way(gateway)
     assert [answer.status for answer in answers] == [200, 200, 400, 200, 200, 422]
     states = gateway.settled()
-    assert [state for state, _ in states] == [
-        *("completed", "completed", "failed", "completed", "completed")
-    ]
+    assert [state for state, _ in states] == [*("completed", "completed", "failed", "completed", "completed")]
     ids = [answer.headers["modelpact-invocation"] for answer in answers[:-1]]
     assert ids == [invocation[0] for invocation in gateway.invocations()]
     assert "modelpact-invocation" not in answers[-1].headers, "nothing was sent"

@@ -44,9 +44,7 @@ def died(ledger: Ledger, workload: str, calls: int) -> str:
     """Write what a gateway leaves that was killed with calls open; return the envelope."""
     envelope = f"gateway/{NAME}-dead/{workload}/2026-01-02"
     attribution = msgspec.to_builtins(Attribution("mock", "demo", "chat", "key_1"))
-    payload = InvokedPayload(
-        attribution, "chat", (CostLine("tokens.input", 7),), "sha256:0", "mock", "", "sync"
-    )
+    payload = InvokedPayload(attribution, "chat", (CostLine("tokens.input", 7),), "sha256:0", "mock", "", "sync")
 
     def work(tx: Transaction) -> None:
         tx.open_envelope(envelope, "gateway", NAME)
@@ -97,17 +95,13 @@ def test_imported_calls_are_not_recovered(ledger: Ledger, tmp_path: Path) -> Non
         assert import_export(other, lambda: more, allow_unsigned=True).added == 1
 
 
-def test_an_opening_whose_commit_was_uncertain_is_cancelled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_opening_whose_commit_was_uncertain_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The store went away in the midst of a commit that was kept: nothing was sent."""
     unsure = threading.Event()
     with gateway_running(tmp_path) as gateway:
         real = gateway.ledger.append_async
 
-        def append_async(
-            entry: PreparedEvent, on_abandoned: Any = None
-        ) -> "asyncio.Future[EventRef]":
+        def append_async(entry: PreparedEvent, on_abandoned: Any = None) -> "asyncio.Future[EventRef]":
             if entry.type != INVOKED or not unsure.is_set():
                 return real(entry, on_abandoned)
             result: asyncio.Future[EventRef] = asyncio.get_running_loop().create_future()
@@ -133,9 +127,7 @@ def test_every_call_is_settled_once_while_the_database_restarts(
 ) -> None:
     """Whatever is on the record in the end has one beginning and one end."""
     opening = Ledger.open
-    monkeypatch.setattr(
-        "tests.gateway.support.Ledger.open", classmethod(lambda *_, **__: opening(postgres_url))
-    )
+    monkeypatch.setattr("tests.gateway.support.Ledger.open", classmethod(lambda *_, **__: opening(postgres_url)))
     stop = threading.Event()
     statuses: list[int] = []
 
@@ -165,9 +157,7 @@ def test_every_call_is_settled_once_while_the_database_restarts(
     with opening(postgres_url) as ledger:
         calls, _ = list_in_events(ledger, "", "", 100_000)
         assert {call.state for call in calls} <= {"completed", "failed", "cancelled"}
-        rows = ledger.read(
-            "SELECT cause FROM events WHERE type LIKE 'capability.%' AND type <> ?", (INVOKED,)
-        )
+        rows = ledger.read("SELECT cause FROM events WHERE type LIKE 'capability.%' AND type <> ?", (INVOKED,))
         assert sorted(invocation for (invocation,) in rows) == sorted(call.id for call in calls)
         assert statuses.count(200) + 1 <= sum(call.state == "completed" for call in calls)
 

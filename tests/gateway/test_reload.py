@@ -23,9 +23,7 @@ def upstreams() -> Iterator[tuple[Upstream, Upstream]]:
         yield first, second
 
 
-def test_open_requests_end_under_the_old_configuration(
-    upstreams: tuple[Upstream, Upstream], tmp_path: Path
-) -> None:
+def test_open_requests_end_under_the_old_configuration(upstreams: tuple[Upstream, Upstream], tmp_path: Path) -> None:
     """A request and a stream to a provider that the new file does not have; none is dropped."""
     first, second = upstreams
     file = tmp_path / "modelpact.toml"
@@ -56,9 +54,7 @@ def test_open_requests_end_under_the_old_configuration(
         until(lambda: first.connections == 0, "nothing is kept open to who is not used any more")
 
 
-def test_connections_to_unchanged_providers_stay_open(
-    upstreams: tuple[Upstream, Upstream], tmp_path: Path
-) -> None:
+def test_connections_to_unchanged_providers_stay_open(upstreams: tuple[Upstream, Upstream], tmp_path: Path) -> None:
     first, second = upstreams
     file = tmp_path / "modelpact.toml"
     file.write_text(configuration(same=first, other=second))
@@ -76,9 +72,7 @@ def test_connections_to_unchanged_providers_stay_open(
         assert peers[1][0] != peers[1][1]
 
 
-def test_an_invalid_file_is_reported_and_changes_nothing(
-    upstreams: tuple[Upstream, Upstream], tmp_path: Path
-) -> None:
+def test_an_invalid_file_is_reported_and_changes_nothing(upstreams: tuple[Upstream, Upstream], tmp_path: Path) -> None:
     first, _ = upstreams
     file = tmp_path / "modelpact.toml"
     file.write_text(configuration(here=first))
@@ -98,9 +92,7 @@ def test_an_invalid_file_is_reported_and_changes_nothing(
 def test_the_settings_of_the_host_are_reloaded(tmp_path: Path) -> None:
     file = tmp_path / "modelpact.toml"
     file.write_text("")
-    (tmp_path / "pack.toml").write_text(
-        'name = "acme"\nversion = "1.0.0"\n[[nodes]]\ntypeId = "vendor.acme.plain"\n'
-    )
+    (tmp_path / "pack.toml").write_text('name = "acme"\nversion = "1.0.0"\n[[nodes]]\ntypeId = "vendor.acme.plain"\n')
     with started(tmp_path) as gateway:
 
         def offered() -> tuple[bool, bool]:
@@ -120,9 +112,7 @@ def test_settings_that_need_a_restart_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "modelpact.toml"
     file.write_text('[store]\nurl = "sqlite:one.db"\n[gateway]\nname = "a"\n')
     with started(tmp_path) as gateway:
-        file.write_text(
-            '[store]\nurl = "sqlite:two.db"\n[gateway]\nname = "b"\n[host]\nname = "c"\n'
-        )
+        file.write_text('[store]\nurl = "sqlite:two.db"\n[gateway]\nname = "b"\n[host]\nname = "c"\n')
         warnings = [
             "modelpact: warning: [store] url has changed: it takes effect after a restart\n",
             'modelpact: warning: [gateway] name: still "a", "b" after a restart\n',
@@ -159,9 +149,7 @@ def test_the_operators_token_can_change(tmp_path: Path) -> None:
         assert status == 200
 
 
-def test_streams_carry_the_text_of_their_upstream(
-    upstreams: tuple[Upstream, Upstream], tmp_path: Path
-) -> None:
+def test_streams_carry_the_text_of_their_upstream(upstreams: tuple[Upstream, Upstream], tmp_path: Path) -> None:
     first, _ = upstreams
     (tmp_path / "modelpact.toml").write_text(configuration(here=first))
     with started(tmp_path) as gateway:

@@ -27,17 +27,13 @@ def agrees(report: dict[str, Any], answer: Answer) -> None:
     assert report["servedModel"] == headers["modelpact-served-model"]
     assert report["invocation"] == headers["modelpact-invocation"]
     assert (report["carried"] or "") == headers.get("modelpact-carried", "")
-    added = [
-        name if value is True else f"{name}={value}" for name, value in report["added"].items()
-    ]
+    added = [name if value is True else f"{name}={value}" for name, value in report["added"].items()]
     assert ", ".join(added) == headers.get("modelpact-added", "")
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic"])
-def test_a_whole_response_has_the_report_as_a_field(
-    gateway: RunningGateway, api: str, model: str
-) -> None:
+def test_a_whole_response_has_the_report_as_a_field(gateway: RunningGateway, api: str, model: str) -> None:
     plain = ask(gateway, api, model)
     assert "modelpact" not in plain.json
     answer = ask(gateway, api, model, headers=BODY)
@@ -45,17 +41,13 @@ def test_a_whole_response_has_the_report_as_a_field(
     agrees(report, answer)
     assert report["cost"]["usd"] == answer.headers["modelpact-cost-usd"]
     assert report["cost"]["estimate"] is False
-    assert {"unit": "tokens.input", "amount": 10 if model == ANTHROPIC else 11} in (
-        report["cost"]["lines"]
-    )
+    assert {"unit": "tokens.input", "amount": 10 if model == ANTHROPIC else 11} in (report["cost"]["lines"])
     assert answer.text == plain.text == "You said: Hi"
 
 
 @pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
 @pytest.mark.parametrize("api", ["openai-chat", "anthropic"])
-def test_a_stream_has_the_report_before_its_last_event(
-    gateway: RunningGateway, api: str, model: str
-) -> None:
+def test_a_stream_has_the_report_before_its_last_event(gateway: RunningGateway, api: str, model: str) -> None:
     plain = ask(gateway, api, model, stream=True)
     assert b"modelpact" not in plain.content
     answer = ask(gateway, api, model, stream=True, headers=BODY)
@@ -63,10 +55,7 @@ def test_a_stream_has_the_report_before_its_last_event(
     agrees(event["modelpact"], answer)
     assert float(event["modelpact"]["cost"]["usd"]) > 0
     if api == "anthropic":
-        assert (name, event["type"], answer.events[-1][0]) == (
-            *("modelpact", "modelpact"),
-            "message_stop",
-        )
+        assert (name, event["type"], answer.events[-1][0]) == (*("modelpact", "modelpact"), "message_stop")
     else:
         assert (event["choices"], answer.events[-1][1]) == ([], "[DONE]")
     assert len(answer.events) == len(plain.events) + 1
@@ -82,9 +71,7 @@ def test_the_report_names_the_added_usage_option(gateway: RunningGateway) -> Non
 
 
 def test_the_report_names_all_changes(serve: Serve) -> None:
-    gateway = serve(
-        '[policy]\nunsupported_params = "drop"\n[gateway.aliases]\nx = "openai/gpt-5"\n'
-    )
+    gateway = serve('[policy]\nunsupported_params = "drop"\n[gateway.aliases]\nx = "openai/gpt-5"\n')
     answer = gateway.chat("x", BODY, temperature=0.5, max_tokens=10)
     report = answer.json["modelpact"]
     assert report["dropped"] == ["temperature"]

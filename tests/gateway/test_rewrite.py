@@ -13,24 +13,14 @@ from modelpact.gateway.upstream.passthrough import rewrite_body
 from tests.gateway.support import RunningGateway
 
 FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.text()
-    | st.floats(allow_nan=False, allow_infinity=False)
-)
-values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner)
-)
+scalars = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False)
+values = st.recursive(scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner))
 names = st.text(min_size=1).filter(lambda name: name not in {"model", "old", "new", "gone"})
 bodies = st.dictionaries(names, values, max_size=5)
 
 
 def written(body: dict[str, Any], separators: tuple[str, str], ascii_only: bool) -> bytes:
-    return json.dumps(body, separators=separators, ensure_ascii=ascii_only).encode(
-        "utf-8", "surrogatepass"
-    )
+    return json.dumps(body, separators=separators, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
 
 
 spelling = st.tuples(st.sampled_from([(",", ":"), (", ", ": "), (" ,\n", " :\t")]), st.booleans())
@@ -50,23 +40,14 @@ def test_only_planned_fields_change(body: Any, how: Any) -> None:
     body = {"old": 1.50, **body, "model": "fast", "gone": 0.2}
     raw = written(body, *how)
     plan = Plan(
-        "forward",
-        "labelled",
-        "fast",
-        "openai",
-        "gpt-4o",
-        "openai-chat",
-        renames=(("old", "new"),),
-        drops=("gone",),
+        "forward", "labelled", "fast", "openai", "gpt-4o", "openai-chat", renames=(("old", "new"),), drops=("gone",)
     )
     sent = FIELDS.decode(rewrite_body(raw, body, plan, ask_usage=True))
     before = FIELDS.decode(raw)
     assert bytes(sent.pop("model")) == b'"gpt-4o"'
     assert json.loads(bytes(sent.pop("stream_options"))) == {"include_usage": True}
     expected = {
-        {"old": "new"}.get(name, name): bytes(value)
-        for name, value in before.items()
-        if name not in ("model", "gone")
+        {"old": "new"}.get(name, name): bytes(value) for name, value in before.items() if name not in ("model", "gone")
     }
     assert {name: bytes(value) for name, value in sent.items()} == expected
     assert list(sent) == list(expected), "in the same order"

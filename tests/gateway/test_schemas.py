@@ -10,10 +10,7 @@ from tests.gateway.support import HI, RunningGateway
 
 LOOSE: Any = {"type": "object", "properties": {"swordfish": {"type": "string"}}}
 RULES = "closed-object, required-property"
-WARNING = (
-    f"structured-output: the schema breaks rules of openai: {RULES}; "
-    "`modelpact lint --for openai` says where"
-)
+WARNING = f"structured-output: the schema breaks rules of openai: {RULES}; `modelpact lint --for openai` says where"
 
 
 OPTIONAL: Any = {**LOOSE, "additionalProperties": False}
@@ -82,8 +79,7 @@ def test_a_fallback_that_accepts_the_schema_serves(serve: Serve) -> None:
         assert (answer.status, answer.headers["modelpact-verdict"]) == (200, "labelled")
         assert answer.headers["modelpact-served-model"] == "anthropic/claude-opus-4-5"
         assert answer.headers["modelpact-substituted"] == (
-            "openai/gpt-4o -> anthropic/claude-opus-4-5: "
-            "the schema breaks rules of openai: required-property"
+            "openai/gpt-4o -> anthropic/claude-opus-4-5: the schema breaks rules of openai: required-property"
         )
         assert "modelpact-warnings" not in answer.headers
     assert gateway.openai.requests == []

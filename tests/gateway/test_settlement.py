@@ -76,9 +76,7 @@ def test_a_limit_that_no_record_can_hold(serve: Serve, run: Run, limit: int) -> 
         verify_ledger(run, f"sqlite:{gateway.path}")
 
 
-@pytest.mark.parametrize(
-    "model", ["scripted/a\0b", "scripted/a\u2028b", "scripted/a\ud800b", "scripted/" + "m" * 501]
-)
+@pytest.mark.parametrize("model", ["scripted/a\0b", "scripted/a\u2028b", "scripted/a\ud800b", "scripted/" + "m" * 501])
 def test_a_model_name_that_not_every_store_takes(serve: Serve, model: str) -> None:
     """PostgreSQL keeps no NUL: such a request was sent, and its cost could not be recorded."""
     with scripted_upstream(sends(whole(WHOLE))) as upstream:
@@ -98,9 +96,7 @@ def test_a_verdict_header_of_an_upstream_is_dropped(serve: Serve, verdict: bytes
         assert gateway.chat("scripted/any", stream=True).status == 200
         assert gateway.settled() == [("completed", None)]
         text = gateway.ask("/metrics", None, method="GET").content.decode()
-        (line,) = [
-            line for line in text.splitlines() if line.startswith("modelpact_requests_total")
-        ]
+        (line,) = [line for line in text.splitlines() if line.startswith("modelpact_requests_total")]
         assert 'verdict="yes"' in line
 
 

@@ -13,27 +13,13 @@ from hypothesis import strategies as st
 from modelpact.catalog.catalog import default_catalog
 from modelpact.gateway.plan import sizing as counting
 from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER, Plan
-from modelpact.gateway.plan.sizing import (
-    TokenEstimate,
-    count_prompt,
-    encoding_of,
-    estimate,
-    token_counter,
-)
+from modelpact.gateway.plan.sizing import TokenEstimate, count_prompt, encoding_of, estimate, token_counter
 from tests.gateway.conftest import Serve
 from tests.gateway.processes import Upstream, chat_body, started
 from tests.gateway.support import HI, RunningGateway
 
 COUNT = "/v1/messages/count_tokens"
-PLAN = Plan(
-    "forward",
-    "yes",
-    "openai/gpt-4o",
-    "openai",
-    "gpt-4o",
-    context_window=1_000,
-    encoding="o200k_base",
-)
+PLAN = Plan("forward", "yes", "openai/gpt-4o", "openai", "gpt-4o", context_window=1_000, encoding="o200k_base")
 NO_ENCODING = msgspec.structs.replace(PLAN, provider="anthropic", model="claude", encoding="")
 
 

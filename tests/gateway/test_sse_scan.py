@@ -40,14 +40,10 @@ def openai_bytes(end: str) -> bytes:
 
 
 def anthropic_bytes(end: str) -> bytes:
-    return "".join(
-        f"event: {event['type']}{end}data: {json.dumps(event)}{end}{end}" for event in ANTHROPIC
-    ).encode()
+    return "".join(f"event: {event['type']}{end}data: {json.dumps(event)}{end}{end}" for event in ANTHROPIC).encode()
 
 
-def watched(
-    api: RequestApi, data: bytes, cuts: list[int], *, hide: bool = False
-) -> tuple[bytes, UsageTap, bool]:
+def watched(api: RequestApi, data: bytes, cuts: list[int], *, hide: bool = False) -> tuple[bytes, UsageTap, bool]:
     """Return what passes, the watch, and whether the end was seen."""
     watch = UsageTap(api, hide_usage=hide)
     places = [0, *sorted(cut % len(data) for cut in cuts), len(data)]

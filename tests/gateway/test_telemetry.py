@@ -46,9 +46,7 @@ def configure(folder: Path, upstream: Upstream, collector: Collector | None) -> 
     )
 
 
-def test_a_request_is_a_span_under_its_clients(
-    collector: Collector, upstream: Upstream, tmp_path: Path
-) -> None:
+def test_a_request_is_a_span_under_its_clients(collector: Collector, upstream: Upstream, tmp_path: Path) -> None:
     configure(tmp_path, upstream, collector)
     with started(tmp_path, "--notice", "0") as gateway:
         body = chat_body("here/gpt-4o", temperature=0.5, max_tokens=50)
@@ -65,9 +63,7 @@ def test_a_request_is_a_span_under_its_clients(
     assert served.name == f"POST {CHAT}"
     assert request["http.response.status_code"] == 200
     assert request["modelpact.verdict"] == headers["modelpact-verdict"]
-    assert (
-        request["modelpact.requested_model"] == request["modelpact.served_model"] == "here/gpt-4o"
-    )
+    assert request["modelpact.requested_model"] == request["modelpact.served_model"] == "here/gpt-4o"
     assert request["modelpact.key"] == "operator"
     assert called.name == "chat gpt-4o"
     expected = {
@@ -96,9 +92,7 @@ def test_a_request_is_a_span_under_its_clients(
     assert requests.as_int == 1
 
 
-def test_refusals_fallbacks_and_streams(
-    collector: Collector, upstream: Upstream, tmp_path: Path
-) -> None:
+def test_refusals_fallbacks_and_streams(collector: Collector, upstream: Upstream, tmp_path: Path) -> None:
     configure(tmp_path, upstream, collector)
     with started(tmp_path, "--notice", "0") as gateway:
         assert gateway.chat("here/gpt-4o", top_k=5)[0] == 422
@@ -120,8 +114,7 @@ def test_refusals_fallbacks_and_streams(
     assert stream[1]["gen_ai.usage.output_tokens"] == 3
     assert stream[1]["modelpact.stream"] is True
     counted = {
-        values(point.attributes)["modelpact.verdict"]: point.as_int
-        for point in collector.metrics["modelpact.requests"]
+        values(point.attributes)["modelpact.verdict"]: point.as_int for point in collector.metrics["modelpact.requests"]
     }
     assert counted == {"no": 1, "labelled": 1, "yes": 1}
 
@@ -168,14 +161,10 @@ def test_names_that_are_made_up_are_not_counted_without_end(
     for number in range(10):
         plan = Plan("forward", "yes", f"x/{number}", "x", f"model-{number}")
         event, attribution = f"e:{number}", Attribution("x", plan.model)
-        call = Invocation(
-            event, "x", "chat", "sync", "open", None, "e", event, 0, attribution=attribution
-        )
+        call = Invocation(event, "x", "chat", "sync", "open", None, "e", event, 0, attribution=attribution)
         telemetry.call_opened(plan, call, ())
         telemetry.call_ended(call, (CostLine("tokens.input", 1),), "")
     asyncio.run(telemetry.aclose())
     for name in ("gen_ai.client.operation.duration", "gen_ai.client.token.usage"):
-        items = [
-            values(point.attributes)["gen_ai.request.model"] for point in collector.metrics[name]
-        ]
+        items = [values(point.attributes)["gen_ai.request.model"] for point in collector.metrics[name]]
         assert sorted(items) == ["_OTHER", "model-0", "model-1", "model-2"]

@@ -10,13 +10,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from modelpact.identity import (
-    Authority,
-    IdentityError,
-    InsecurePermissions,
-    IssuedCertificate,
-    fingerprint,
-)
+from modelpact.identity import Authority, IdentityError, InsecurePermissions, IssuedCertificate, fingerprint
 from modelpact.identity.files import read_private, utc_now, write_file
 from modelpact.vocabulary.errors import InputError, UnknownName
 from tests.identity.conftest import DyingWriter, Killed, contents, days_ago, der, run_and_die
@@ -99,13 +93,7 @@ def test_revoking_a_name_revokes_all_its_certificates(authority: Authority) -> N
 
 
 @pytest.mark.parametrize(
-    "spell",
-    [
-        str,
-        str.upper,
-        lambda s: ":".join(s[i : i + 2] for i in range(0, 40, 2)),
-        lambda s: s.lstrip("0"),
-    ],
+    "spell", [str, str.upper, lambda s: ":".join(s[i : i + 2] for i in range(0, 40, 2)), lambda s: s.lstrip("0")]
 )
 def test_revoking_a_serial_revokes_one(authority: Authority, spell: Any) -> None:
     first = authority.issue("acme")
@@ -143,17 +131,13 @@ def test_the_revocation_list_is_numbered_and_signed(authority: Authority) -> Non
     assert [one.serial_number for one in crl] == [int(issued.record.serial, 16)]
 
 
-@pytest.mark.parametrize(
-    "name", ["", ".", "..", "../x", "a/b", "A", "a b", "-a", "a-", "é", "x" * 64, "a" * 40, "a\n"]
-)
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "a/b", "A", "a b", "-a", "a-", "é", "x" * 64, "a" * 40, "a\n"])
 def test_invalid_names_are_rejected(authority: Authority, name: str) -> None:
     with pytest.raises(InputError, match="cannot be a name"):
         authority.issue(name)
 
 
-@pytest.mark.parametrize(
-    "host", ["", "http://a", "a:80", "a b", "-a.example", "a..b", "é.example", "a/b", "*", "a.*"]
-)
+@pytest.mark.parametrize("host", ["", "http://a", "a:80", "a b", "-a.example", "a..b", "é.example", "a/b", "*", "a.*"])
 def test_invalid_hosts_are_rejected(authority: Authority, host: str) -> None:
     with pytest.raises(InputError, match="is not a host name"):
         authority.issue("acme", hosts=[host])
@@ -201,9 +185,7 @@ def test_a_killed_init_leaves_nothing(tmp_path: Path, lives: int) -> None:
 
 @pytest.mark.parametrize("lives", [0, 1])
 @pytest.mark.parametrize("keep_key", [False, True])
-def test_a_killed_rotation_leaves_the_old_state(
-    authority: Authority, lives: int, keep_key: bool
-) -> None:
+def test_a_killed_rotation_leaves_the_old_state(authority: Authority, lives: int, keep_key: bool) -> None:
     authority.issue("acme")
     before, records = contents(authority.folder), authority.list()
     dying = Authority.open(authority.folder, write=DyingWriter(lives))
@@ -228,9 +210,7 @@ def test_a_killed_issue_leaves_the_old_state(authority: Authority, lives: int) -
 def test_a_process_that_is_killed_leaves_the_old_state(authority: Authority, lives: int) -> None:
     authority.issue("acme")
     before = contents(authority.folder)
-    run_and_die(
-        f"Authority.open(Path({str(authority.folder)!r}), write=write).rotate('acme')", lives
-    )
+    run_and_die(f"Authority.open(Path({str(authority.folder)!r}), write=write).rotate('acme')", lives)
     (authority.folder / "identities" / ".acme.pem.x.tmp").write_bytes(b"half a key")
     Authority.open(authority.folder)
     assert contents(authority.folder) == before

@@ -114,9 +114,7 @@ def test_a_process_that_is_killed_leaves_the_old_state(keyring: Keyring, tmp_pat
     Keyring.init(tmp_path / "new")
 
 
-def test_a_write_that_fails_half_way_keeps_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_that_fails_half_way_keeps_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "file"
     write_file(path, b"old", 0o600)
 

@@ -124,15 +124,7 @@ def test_garbage_is_not_an_export(data: bytes | str) -> None:
         PublicKeys.parse(data)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"format": "modelpact-public-keys/2"},
-        {"keys": []},
-        {"more": 1},
-        {"keys": None},
-    ],
-)
+@pytest.mark.parametrize("change", [{"format": "modelpact-public-keys/2"}, {"keys": []}, {"more": 1}, {"keys": None}])
 def test_other_forms_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(InputError):
         PublicKeys.parse(json.dumps(json.loads(KEYS.to_json()) | change))
@@ -168,10 +160,7 @@ def test_a_private_key_does_not_show() -> None:
 
 
 def test_importing_does_not_load_cryptography() -> None:
-    code = (
-        "import sys, modelpact, modelpact.identity;"
-        "sys.exit(any(m in sys.modules for m in ('cryptography', 'ssl')))"
-    )
+    code = "import sys, modelpact, modelpact.identity;sys.exit(any(m in sys.modules for m in ('cryptography', 'ssl')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -7,14 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.identity import (
-    Authority,
-    IdentityError,
-    IssuedCertificate,
-    UntrustedPeer,
-    fingerprint,
-    read_certificate,
-)
+from modelpact.identity import Authority, IdentityError, IssuedCertificate, UntrustedPeer, fingerprint, read_certificate
 from modelpact.identity.peers import Revocations, check_peer, read_revocations
 from modelpact.vocabulary.errors import InputError
 from tests.identity.conftest import days_ago, der
@@ -33,9 +26,7 @@ def reason(*args: Any, **options: Any) -> str:
 
 
 def revoked(authority: Authority) -> Revocations:
-    return read_revocations(
-        authority.crl.read_bytes(), authority.certificate.read_bytes(), authority.crl
-    )
+    return read_revocations(authority.crl.read_bytes(), authority.certificate.read_bytes(), authority.crl)
 
 
 def test_a_pinned_peer_is_accepted(authority: Authority, acme: IssuedCertificate) -> None:
@@ -68,8 +59,7 @@ def test_another_key_is_a_wrong_identity(authority: Authority, acme: IssuedCerti
 
 
 @pytest.mark.parametrize(
-    "identity",
-    ["modelpact:runtime:acme", "modelpact:runtime", "modelpact:provider:acm", "modelpact", ""],
+    "identity", ["modelpact:runtime:acme", "modelpact:runtime", "modelpact:provider:acm", "modelpact", ""]
 )
 def test_another_name_is_a_wrong_identity(acme: IssuedCertificate, identity: str) -> None:
     assert reason(der(acme.path), None, identity=identity) == "wrong-identity"
@@ -107,9 +97,7 @@ def test_revoked_by_certificate_or_key(authority: Authority, acme: IssuedCertifi
     assert reason(renewed, acme.record.fingerprint, keys) == "revoked"
 
 
-def test_a_serial_is_revoked_for_its_issuer_only(
-    authority: Authority, acme: IssuedCertificate
-) -> None:
+def test_a_serial_is_revoked_for_its_issuer_only(authority: Authority, acme: IssuedCertificate) -> None:
     read = read_certificate(der(acme.path))
     check_peer(der(acme.path), None, Revocations(frozenset([("0" * 64, read.serial)])))
     mine = Revocations(frozenset([(read.issuer, read.serial)]))
@@ -148,9 +136,7 @@ def test_an_expired_list_is_rejected(tmp_path: Path) -> None:
         read_revocations(crl, root, "the list", now=days_ago(-11))
 
 
-@pytest.mark.parametrize(
-    "crl", [b"", b"x", b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"]
-)
+@pytest.mark.parametrize("crl", [b"", b"x", b"-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n"])
 def test_a_file_without_a_list_is_rejected(authority: Authority, crl: bytes) -> None:
     with pytest.raises(IdentityError, match="contains no revocation list"):
         read_revocations(crl, authority.certificate.read_bytes(), "the list")

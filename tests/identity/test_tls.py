@@ -58,9 +58,7 @@ def test_no_certificate_is_refused(pair: Pair) -> None:
 def test_another_authority_is_refused_by_either_side(pair: Pair, tmp_path: Path) -> None:
     other = Pair(tmp_path / "other")
     both = Trust(tmp_path / "both.pem")
-    both.authorities.write_bytes(
-        pair.authority.certificate.read_bytes() + other.authority.certificate.read_bytes()
-    )
+    both.authorities.write_bytes(pair.authority.certificate.read_bytes() + other.authority.certificate.read_bytes())
     outcome = meet(pair.server(), other.client(both))
     assert openssl_said(outcome.server)
     assert not outcome.connected
@@ -182,9 +180,7 @@ def test_revoked_keys_are_refused_whoever_signed(pair: Pair) -> None:
     assert refused(meet(pair.server(trust), pair.client()).server) == "revoked"
 
 
-def test_with_several_authorities_our_own_check_of_the_list_holds(
-    pair: Pair, tmp_path: Path
-) -> None:
+def test_with_several_authorities_our_own_check_of_the_list_holds(pair: Pair, tmp_path: Path) -> None:
     other = Pair(tmp_path / "other")
     both = tmp_path / "both.pem"
     roots = [pair.authority.certificate, other.authority.certificate]
@@ -225,11 +221,7 @@ def test_asyncio_connections_are_verified_too(pair: Pair) -> None:
 
 
 def test_a_loose_or_encrypted_or_missing_key_is_refused(pair: Pair, tmp_path: Path) -> None:
-    from cryptography.hazmat.primitives.serialization import (
-        BestAvailableEncryption,
-        Encoding,
-        PrivateFormat,
-    )
+    from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 
     from modelpact.identity.certificates import new_key
 

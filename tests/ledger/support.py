@@ -79,10 +79,7 @@ def say(text):
 def process(code: str, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
     """Run a program. It is killed at the end if it still runs."""
     started = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM + code, *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        encoding="utf-8",
+        [sys.executable, "-c", PROGRAM + code, *arguments], stdout=subprocess.PIPE, text=True, encoding="utf-8"
     )
     try:
         yield started

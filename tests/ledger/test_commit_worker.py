@@ -22,14 +22,7 @@ from modelpact.ledger.canonical import canonical
 from modelpact.ledger.cost_tables import cost_totals
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
 from modelpact.ledger.errors import EnvelopeClosed, LedgerError, LedgerUnavailable, LedgerUncertain
-from modelpact.ledger.event import (
-    Draft,
-    Event,
-    EventRef,
-    Precondition,
-    PreconditionFailed,
-    PreparedEvent,
-)
+from modelpact.ledger.event import Draft, Event, EventRef, Precondition, PreconditionFailed, PreparedEvent
 from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.verify.tables import verify_tables
 from modelpact.ledger.write import worker, worker_client
@@ -63,10 +56,7 @@ def append(ledger: Ledger, event: PreparedEvent, *, alone: bool) -> "asyncio.Fut
 def worker_pids() -> set[int]:
     """Return the ids of the worker processes of this process."""
     listed = subprocess.run(
-        ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="],
-        capture_output=True,
-        text=True,
-        check=True,
+        ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="], capture_output=True, text=True, check=True
     ).stdout
     return {int(line.split()[0]) for line in listed.splitlines() if "ledger.write.worker" in line}
 
@@ -115,9 +105,7 @@ async def test_appended_events_are_durable_and_in_order(tmp_path: Path, alone: b
 async def test_embedded_costs_are_in_the_totals(tmp_path: Path, alone: bool) -> None:
     record = CostRecord((CostLine("tokens.input", 7),), ATTRIBUTION)
     payload = canonical({"cost": msgspec.to_builtins(record)})
-    event = PreparedEvent(
-        "calls", "capability.completed", payload, None, record, opens=("gateway", "")
-    )
+    event = PreparedEvent("calls", "capability.completed", payload, None, record, opens=("gateway", ""))
     async with ledger_with_worker(tmp_path) as ledger:
         for _ in range(3):
             await append(ledger, event, alone=alone)
@@ -138,9 +126,7 @@ async def test_other_writers_may_write_to_the_same_envelope(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("alone", [False, True])
 @on_loop
-async def test_preconditions_are_checked_again_after_another_writer(
-    tmp_path: Path, alone: bool
-) -> None:
+async def test_preconditions_are_checked_again_after_another_writer(tmp_path: Path, alone: bool) -> None:
     condition = Precondition(("provider", "p"), "SELECT value FROM meta WHERE key = ?", ("p",), "1")
     event = msgspec.structs.replace(EVENT, precondition=condition)
     put = "INSERT INTO meta VALUES ('p', ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
@@ -174,9 +160,7 @@ async def test_listeners_get_events_once_they_are_durable(tmp_path: Path) -> Non
         received: list[Event] = []
         ledger.bus.subscribe(received.append, "capability.")
         other = msgspec.structs.replace(EVENT, type="negotiation.decided")
-        await asyncio.gather(
-            ledger.append_async(other), ledger.append_async(EVENT), ledger.append_async(numbered(2))
-        )
+        await asyncio.gather(ledger.append_async(other), ledger.append_async(EVENT), ledger.append_async(numbered(2)))
         await append(ledger, numbered(3), alone=True)
         assert received == ledger.events("calls")[1:]
 
@@ -218,9 +202,7 @@ async def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
 
 
 @on_loop
-async def test_a_lone_request_does_not_need_the_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lone_request_does_not_need_the_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_client, "_FAST_SECONDS", 60.0)  # even if the disk is slow
     async with ledger_with_worker(tmp_path) as ledger:
         (pid,) = worker_pids()
@@ -235,9 +217,7 @@ async def test_a_lone_request_does_not_need_the_worker(
 
 
 @on_loop
-async def test_without_a_worker_the_thread_commits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_a_worker_the_thread_commits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/bin/false")
     async with ledger_with_worker(tmp_path) as ledger:
         for _ in range(5):
@@ -272,9 +252,7 @@ async def test_the_log_of_sqlite_does_not_grow_without_bound(tmp_path: Path) -> 
 async def test_the_loop_is_not_blocked_while_another_process_writes(tmp_path: Path) -> None:
     async with ledger_with_worker(tmp_path) as ledger:
         await append(ledger, EVENT, alone=True)
-        with contextlib.closing(
-            sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
-        ) as other:
+        with contextlib.closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             waiting = [append(ledger, EVENT, alone=True) for _ in range(3)]
             for _ in range(20):  # the loop is free meanwhile
@@ -289,9 +267,7 @@ async def test_the_loop_is_not_blocked_while_another_process_writes(tmp_path: Pa
 async def test_long_events_arrive_complete(tmp_path: Path) -> None:
     async with ledger_with_worker(tmp_path) as ledger:
         texts = [chr(97 + number) * 3_000_000 for number in range(5)]
-        events = [
-            msgspec.structs.replace(EVENT, payload=canonical({"text": text})) for text in texts
-        ]
+        events = [msgspec.structs.replace(EVENT, payload=canonical({"text": text})) for text in texts]
         await asyncio.gather(*(ledger.append_async(event) for event in events))
         assert [event.payload["text"] for event in ledger.events("calls")] == texts
 
@@ -349,9 +325,7 @@ async def test_replies_are_never_matched_with_events_of_another_worker(
         await asyncio.sleep(0)
         third = ledger.append_async(EVENT)
         await asyncio.sleep(0)
-        link.on_replies(
-            [CommitReply([(1, 1)]), CommitReply([(number, 1) for number in range(2, 10)])]
-        )
+        link.on_replies([CommitReply([(1, 1)]), CommitReply([(number, 1) for number in range(2, 10)])])
         assert (await first).id == "calls:1"
         assert [(await future).id for future in second] == [f"calls:{n}" for n in range(2, 10)]
         assert link.sent == 4
@@ -429,9 +403,7 @@ async def test_only_the_events_with_an_invalid_precondition_fail(tmp_path: Path)
 
 
 @on_loop
-async def test_a_worker_with_invalid_replies_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_worker_with_invalid_replies_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         worker_client,
         "_PROGRAM",
@@ -481,9 +453,7 @@ async def main():
 
 asyncio.run(main())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     pid = Path(f"/proc/{int(done.stdout)}")
 

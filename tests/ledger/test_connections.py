@@ -106,9 +106,7 @@ def test_stores_that_are_refused_leave_nothing_open(counted: Counted) -> None:
     counted.assert_none()
 
 
-def test_files_that_are_refused_leave_nothing_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_that_are_refused_leave_nothing_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same for SQLite files and leases."""
     opened: list[sqlite3.Connection] = []
     connect = sqlite3.connect

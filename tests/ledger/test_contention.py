@@ -34,9 +34,7 @@ def test_writers_in_a_deadlock_both_finish(postgres_url: str) -> None:
         assert rows == [("!!",), ("!!",)]
 
 
-def test_what_was_read_cannot_change_before_the_event_that_depends_on_it(
-    postgres_url: str,
-) -> None:
+def test_what_was_read_cannot_change_before_the_event_that_depends_on_it(postgres_url: str) -> None:
     """After `tx.head`, work sees the events of a faster writer, or runs again."""
     with Ledger.open(postgres_url) as ledger_a, Ledger.open(postgres_url) as ledger_b:
         fill(ledger_b, count=1)  # an envelope that the first ledger has not cached

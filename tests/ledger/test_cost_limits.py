@@ -72,9 +72,7 @@ class Charging:
     async def send(self, registration: Registration, invocation: Invocation) -> Reply:
         return Reply(invocation.id, {}, "", self.cost)
 
-    def stream(
-        self, registration: Registration, invocation: Invocation
-    ) -> AsyncIterator[Partial | Reply]:
+    def stream(self, registration: Registration, invocation: Invocation) -> AsyncIterator[Partial | Reply]:
         raise NotImplementedError
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:

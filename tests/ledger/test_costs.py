@@ -8,16 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from modelpact.ledger import (
-    Attribution,
-    CostLine,
-    CostRecord,
-    Draft,
-    Ledger,
-    Transaction,
-    export_lines,
-    import_export,
-)
+from modelpact.ledger import Attribution, CostLine, CostRecord, Draft, Ledger, Transaction, export_lines, import_export
 from modelpact.ledger.cost_tables import HOUR, cost_totals
 from modelpact.ledger.costs import UNITS, check_lines, divide_half_even
 from modelpact.vocabulary.errors import InputError
@@ -26,10 +17,7 @@ from tests.ledger.support import only, spend, usd
 
 def test_a_record_has_lines_of_every_unit(ledger: Ledger) -> None:
     attribution = Attribution(provider="acme", model="m", worker="w", intent="i", function="f")
-    lines = tuple(
-        CostLine(unit, index + 1, "EUR" if unit == "currency" else "")
-        for index, unit in enumerate(UNITS)
-    )
+    lines = tuple(CostLine(unit, index + 1, "EUR" if unit == "currency" else "") for index, unit in enumerate(UNITS))
     spend(ledger, CostRecord(lines, attribution))
     for by, name in (("provider", "acme"), ("model", "m"), ("worker", "w"), ("intent", "i")):
         total = only(cost_totals(ledger, by))  # type: ignore[arg-type]
@@ -50,9 +38,7 @@ def test_currencies_are_never_added_together(ledger: Ledger) -> None:
 def test_a_correction_counts_once(ledger: Ledger) -> None:
     """MP-P3: the corrected record refers to the event it corrects; totals count it once."""
     attribution = Attribution(provider="acme")
-    guess = spend(
-        ledger, CostRecord((usd(100), CostLine("tokens.input", 9)), attribution, estimate=True)
-    )
+    guess = spend(ledger, CostRecord((usd(100), CostLine("tokens.input", 9)), attribution, estimate=True))
     spend(ledger, CostRecord((usd(1_000),), attribution))
     before = only(cost_totals(ledger, "provider"))
     assert (before.records, before.money, before.estimated["currency"]) == (2, 1_100, 100)
@@ -62,19 +48,13 @@ def test_a_correction_counts_once(ledger: Ledger) -> None:
     assert after.amounts["tokens.input"] == 0
     assert not any(after.estimated.values())
     for nano in (90, 95):  # more corrections of the same event
-        spend(
-            ledger, CostRecord((usd(nano),), attribution, corrects=guess.id, replaced=(usd(100),))
-        )
+        spend(ledger, CostRecord((usd(nano),), attribution, corrects=guess.id, replaced=(usd(100),)))
         assert only(cost_totals(ledger, "provider")).money == 1_000 + nano
 
 
 def test_a_correction_refers_to_a_cost_in_its_envelope(ledger: Ledger) -> None:
     other = spend(ledger, CostRecord((usd(100),)), "run-2")
-    for name, message in (
-        (other.id, "not an event of run-1"),
-        ("run-1:9", "no cost"),
-        ("x", "event"),
-    ):
+    for name, message in ((other.id, "not an event of run-1"), ("run-1:9", "no cost"), ("x", "event")):
         with pytest.raises(InputError, match=message):
             spend(ledger, CostRecord((usd(1),), corrects=name, replaced=(usd(100),)))
     assert only(cost_totals(ledger, "provider")).money == 100
@@ -114,20 +94,15 @@ def test_totals_agree_with_the_records_in_any_period(url: str) -> None:
             for _ in range(30):
                 now[0] += chance.randrange(HOUR // 2)
                 provider = chance.choice(["a", "b"])
-                event = spend(
-                    ledger, CostRecord((usd(chance.randrange(99)),), Attribution(provider))
-                )
+                event = spend(ledger, CostRecord((usd(chance.randrange(99)),), Attribution(provider)))
                 records.append((event.time, provider, event.payload["cost"]["lines"][0]["amount"]))
             for _ in range(20):
                 since, until = sorted(chance.randrange(now[0] + HOUR) for _ in range(2))
                 totals = {
-                    total.name: total.money
-                    for total in cost_totals(ledger, "provider", since=since, until=until)
+                    total.name: total.money for total in cost_totals(ledger, "provider", since=since, until=until)
                 }
                 for provider in "ab":
-                    expected = sum(
-                        n for t, name, n in records if name == provider and since <= t < until
-                    )
+                    expected = sum(n for t, name, n in records if name == provider and since <= t < until)
                     assert totals.get(provider, 0) == expected
 
 

@@ -9,15 +9,7 @@ from typing import Any
 import pytest
 
 from modelpact.identity import Keyring
-from modelpact.ledger import (
-    CostRecord,
-    Draft,
-    Ledger,
-    LedgerError,
-    archive,
-    export_lines,
-    import_export,
-)
+from modelpact.ledger import CostRecord, Draft, Ledger, LedgerError, archive, export_lines, import_export
 from modelpact.ledger.verify.audit import verify_envelope
 from modelpact.ledger.verify.tables import verify_tables
 from modelpact.ledger.verify.verifier import VerifyReport
@@ -48,10 +40,7 @@ def audited(ledger: Ledger, keyring: Keyring | None = None) -> dict[str, str]:
     keys = None if keyring is None else keyring.public_keys
     reports = {name: verify_envelope(ledger, name, keys) for name in ledger.envelope_names()}
     tables = verify_tables(ledger, reports, complete=True)
-    results: list[tuple[str, Any]] = [
-        *reports.items(),
-        *((report.table, report) for report in tables),
-    ]
+    results: list[tuple[str, Any]] = [*reports.items(), *((report.table, report) for report in tables)]
     return {name: report.broken.kind for name, report in results if report.broken is not None}
 
 
@@ -80,9 +69,7 @@ def test_an_open_envelope_cannot_pass_for_an_archived_one(signed: Ledger, keyrin
     assert audited(signed, keyring) == {"run-1": "edited"}
 
 
-def test_the_rest_of_an_archived_envelope_is_verified(
-    signed: Ledger, keyring: Keyring, tmp_path: Path
-) -> None:
+def test_the_rest_of_an_archived_envelope_is_verified(signed: Ledger, keyring: Keyring, tmp_path: Path) -> None:
     archive(signed, "run-1", tmp_path / "run-1.jsonl.gz", signer=keyring, drop=True)
     report = verify_envelope(signed, "run-1", keyring.public_keys)
     assert (report.ok, report.archived, report.first, report.signed) == (True, True, 11, 11)
@@ -94,9 +81,7 @@ def test_the_rest_of_an_archived_envelope_is_verified(
     assert audited(signed)["run-1"] == "edited"
 
 
-def test_an_archived_envelope_must_be_signed(
-    signed: Ledger, keyring: Keyring, tmp_path: Path
-) -> None:
+def test_an_archived_envelope_must_be_signed(signed: Ledger, keyring: Keyring, tmp_path: Path) -> None:
     archive(signed, "run-1", tmp_path / "run-1.jsonl.gz", signer=keyring, drop=True)
     edit(signed, "DELETE FROM checkpoints WHERE envelope = 'run-1'")
     assert audited(signed) == {"run-1": "dropped"}
@@ -109,9 +94,7 @@ class Answering:
         cost = ({"unit": "currency", "amount": 10**9, "currency": "USD"},)
         return Reply(invocation.id, {"answer": "no"}, "", cost)  # type: ignore[arg-type]
 
-    def stream(
-        self, registration: Registration, invocation: Invocation
-    ) -> AsyncIterator[Partial | Reply]:
+    def stream(self, registration: Registration, invocation: Invocation) -> AsyncIterator[Partial | Reply]:
         raise NotImplementedError
 
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
@@ -176,9 +159,7 @@ def test_a_table_that_cannot_be_read_is_reported_by_its_name(ledger: Ledger) -> 
     assert audited(ledger) == {"cost_hours": "edited", "invocations": "edited"}
 
 
-def test_rows_of_archived_events_are_unproven(
-    used: Ledger, keyring: Keyring, tmp_path: Path
-) -> None:
+def test_rows_of_archived_events_are_unproven(used: Ledger, keyring: Keyring, tmp_path: Path) -> None:
     archive(used, "invocations/r", tmp_path / "a.jsonl.gz", signer=keyring, drop=True)
     reports = {name: verify_envelope(used, name) for name in used.envelope_names()}
     tables = {report.table: report for report in verify_tables(used, reports, complete=True)}
@@ -223,9 +204,7 @@ def test_rows_written_during_verification_are_no_contradiction(ledger: Ledger) -
         "UPDATE signers SET keys = '[1]'",
     ],
 )
-def test_values_of_the_wrong_type_are_reported(
-    lite: Ledger, keyring: Keyring, statement: str
-) -> None:
+def test_values_of_the_wrong_type_are_reported(lite: Ledger, keyring: Keyring, statement: str) -> None:
     lite.write(lambda tx: tx.open_envelope("run-1", "run", ""))
     lite.append(*(draft(number=number) for number in range(5)))
     lite.checkpoint("run-1", keyring)

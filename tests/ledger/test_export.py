@@ -57,9 +57,7 @@ def broken_kind(lines: list[bytes], keys: Keyring, **more: Any) -> str:
     return report.broken.kind
 
 
-def test_an_export_verifies_with_the_public_keys_alone(
-    exported: list[bytes], keyring: Keyring
-) -> None:
+def test_an_export_verifies_with_the_public_keys_alone(exported: list[bytes], keyring: Keyring) -> None:
     report = check(exported, keyring)
     assert report.ok
     assert (report.events, report.checkpoints, report.signed) == (COUNT, 3, COUNT)
@@ -96,9 +94,7 @@ def test_any_edit_is_reported(exported: list[bytes], keyring: Keyring, data: st.
 
 
 @given(data=st.data())
-def test_any_insertion_into_a_line_is_reported(
-    exported: list[bytes], keyring: Keyring, data: st.DataObject
-) -> None:
+def test_any_insertion_into_a_line_is_reported(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(exported) - 1))
     line = exported[index]
     at = data.draw(st.integers(0, len(line) - 1))
@@ -109,9 +105,7 @@ def test_any_insertion_into_a_line_is_reported(
 
 
 def test_a_checkpoint_has_one_valid_form(exported: list[bytes], keyring: Keyring) -> None:
-    index, line = next(
-        (number, line) for number, line in enumerate(exported) if b'{"checkpoint":' in line
-    )
+    index, line = next((number, line) for number, line in enumerate(exported) if b'{"checkpoint":' in line)
     start = line.index(b'"signature":"') + len(b'"signature":"')
     for edited in (
         line.replace(b'":', b'": ', 2),
@@ -124,9 +118,7 @@ def test_a_checkpoint_has_one_valid_form(exported: list[bytes], keyring: Keyring
 
 
 @given(data=st.data())
-def test_any_missing_line_is_reported(
-    exported: list[bytes], keyring: Keyring, data: st.DataObject
-) -> None:
+def test_any_missing_line_is_reported(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(exported) - 1))
     kind = broken_kind(exported[:index] + exported[index + 1 :], keyring)
     assert kind == ("truncated" if index >= len(exported) - 2 else "dropped")
@@ -142,9 +134,7 @@ def test_any_swap_is_reported(exported: list[bytes], keyring: Keyring, data: st.
 
 
 @given(data=st.data())
-def test_any_duplication_is_reported(
-    exported: list[bytes], keyring: Keyring, data: st.DataObject
-) -> None:
+def test_any_duplication_is_reported(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
     index = data.draw(st.integers(0, len(exported) - 1))
     target = data.draw(st.integers(1, len(exported)))
     twice = [*exported[:target], exported[index], *exported[target:]]
@@ -152,9 +142,7 @@ def test_any_duplication_is_reported(
 
 
 @given(data=st.data())
-def test_any_truncation_is_reported(
-    exported: list[bytes], keyring: Keyring, data: st.DataObject
-) -> None:
+def test_any_truncation_is_reported(exported: list[bytes], keyring: Keyring, data: st.DataObject) -> None:
     content = b"".join(exported)
     cut = content[: data.draw(st.integers(0, len(content) - 2))]
     assert broken_kind(cut.splitlines(keepends=True), keyring) == "truncated"
@@ -177,9 +165,7 @@ def rehash(line: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
     change(fields)
     body = canonical(fields)
     parts = (fields["cause"], canonical(fields["payload"]), fields["previous"])
-    digest = event_hash(
-        fields["envelope"], fields["sequence"], fields["type"], int(fields["time"]), *parts
-    )
+    digest = event_hash(fields["envelope"], fields["sequence"], fields["type"], int(fields["time"]), *parts)
     return hashed_line(body, digest)
 
 
@@ -191,9 +177,7 @@ def test_a_recomputed_hash_breaks_the_next_link(exported: list[bytes], keyring: 
     assert (report.broken.kind, report.broken.event) == ("edited", "run-1:2")
 
 
-def test_a_recomputed_chain_breaks_at_the_checkpoint(
-    exported: list[bytes], keyring: Keyring
-) -> None:
+def test_a_recomputed_chain_breaks_at_the_checkpoint(exported: list[bytes], keyring: Keyring) -> None:
     lines, previous = [*exported], None
     for index, line in enumerate(lines):
         if not line.startswith(b'{"cause"'):
@@ -210,17 +194,13 @@ def test_a_recomputed_chain_breaks_at_the_checkpoint(
     assert (report.broken.kind, report.broken.event) == ("edited", "run-1:4")
 
 
-def test_events_must_belong_to_the_envelope_of_the_header(
-    exported: list[bytes], keyring: Keyring
-) -> None:
+def test_events_must_belong_to_the_envelope_of_the_header(exported: list[bytes], keyring: Keyring) -> None:
     lines = [*exported]
     lines[1] = rehash(lines[1], lambda fields: fields.update(envelope="run-2"))
     assert broken_kind(lines, keyring) == "edited"
 
 
-def test_forged_checkpoints_and_unknown_keys_are_reported(
-    exported: list[bytes], keyring: Keyring
-) -> None:
+def test_forged_checkpoints_and_unknown_keys_are_reported(exported: list[bytes], keyring: Keyring) -> None:
     stranger = SigningKey.generate()
     index = next(n for n, line in enumerate(exported) if line.startswith(b'{"checkpoint":'))
     event = json.loads(exported[index - 1])
@@ -237,15 +217,11 @@ def test_forged_checkpoints_and_unknown_keys_are_reported(
     assert broken_kind(lines, keyring) == "forged checkpoint"
 
 
-def test_an_export_of_another_keyring_has_an_unknown_key(
-    exported: list[bytes], tmp_path: Path
-) -> None:
+def test_an_export_of_another_keyring_has_an_unknown_key(exported: list[bytes], tmp_path: Path) -> None:
     assert broken_kind(exported, Keyring.init(tmp_path / "other")) == "unknown key"
 
 
-def test_an_expected_head_detects_an_end_cut_off_with_its_checkpoints(
-    lite: Ledger, keyring: Keyring
-) -> None:
+def test_an_expected_head_detects_an_end_cut_off_with_its_checkpoints(lite: Ledger, keyring: Keyring) -> None:
     """The end is missing, and the header was made to match."""
     fill(lite, count=3)
     lite.checkpoint("run-1", keyring)
@@ -276,9 +252,7 @@ def test_an_unsigned_export_is_not_proven(lite: Ledger, keyring: Keyring) -> Non
     assert broken_kind(lines, keyring) == "unsigned"
 
 
-def test_checkpoints_are_signed_at_intervals_and_on_closing(
-    ledger: Ledger, keyring: Keyring
-) -> None:
+def test_checkpoints_are_signed_at_intervals_and_on_closing(ledger: Ledger, keyring: Keyring) -> None:
     with Ledger.open(ledger.store.url, signer=keyring, checkpoint_every=10) as signing:
         for _ in range(5):
             fill(signing, count=5)
@@ -298,9 +272,7 @@ def test_a_checkpoint_needs_a_key_and_events(ledger: Ledger, keyring: Keyring) -
         ledger.checkpoint("run-1", keyring)
 
 
-def test_an_import_is_idempotent_and_can_be_continued(
-    ledger: Ledger, lite: Ledger, keyring: Keyring
-) -> None:
+def test_an_import_is_idempotent_and_can_be_continued(ledger: Ledger, lite: Ledger, keyring: Keyring) -> None:
     fill(ledger, count=5)
     ledger.checkpoint("run-1", keyring)
     before = list(export_lines(ledger, "run-1"))
@@ -361,9 +333,7 @@ def test_an_archive_keeps_verifying_after_rotations(url: str, tmp_path: Path) ->
         assert verified(ledger).events == 7
 
 
-def test_interrupted_archiving_can_be_finished(
-    lite: Ledger, keyring: Keyring, tmp_path: Path
-) -> None:
+def test_interrupted_archiving_can_be_finished(lite: Ledger, keyring: Keyring, tmp_path: Path) -> None:
     fill(lite, count=6)
     lite.append(Draft("run-1", "envelope.archived", {}))
     file = tmp_path / "run-1.jsonl.gz"

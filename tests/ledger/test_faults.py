@@ -137,9 +137,7 @@ def test_three_processes_on_one_database(url: str) -> None:
         assert len(set(written)) == len(written)
         for name in "012":
             for thread in range(3):
-                assert [n for *writer, n in written if writer == [name, thread]] == list(
-                    range(count)
-                )
+                assert [n for *writer, n in written if writer == [name, thread]] == list(range(count))
 
 
 def test_postgresql_restarted_under_load(postgres: Any, postgres_url: str) -> None:
@@ -173,9 +171,7 @@ def test_postgresql_restarted_under_load(postgres: Any, postgres_url: str) -> No
             finally:
                 postgres.start()
                 before = [len(sequences) for sequences in acknowledged]
-                while any(
-                    len(sequences) <= n for sequences, n in zip(acknowledged, before, strict=True)
-                ):
+                while any(len(sequences) <= n for sequences, n in zip(acknowledged, before, strict=True)):
                     assert not any(future.done() for future in futures)
                 stop.set()
             assert sum(future.result(30) for future in futures) > 0
@@ -202,9 +198,7 @@ class BreakingAtCommit:
 
 
 @pytest.mark.parametrize("after", [True, False])
-def test_the_ledger_finds_out_whether_a_broken_commit_took_effect(
-    ledger: Ledger, after: bool
-) -> None:
+def test_the_ledger_finds_out_whether_a_broken_commit_took_effect(ledger: Ledger, after: bool) -> None:
     fill(ledger, count=1)
     writer: Any = ledger._thread._committer
     writer._connection = BreakingAtCommit(writer._connection, after=after)
@@ -351,9 +345,7 @@ def test_a_schema_version_that_is_no_number_is_refused(url: str, version: str) -
             opening(url)
 
 
-def test_a_migration_that_fails_leaves_the_store_as_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_migration_that_fails_leaves_the_store_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:{tmp_path / 'ledger.db'}"
     with Ledger.open(url) as ledger:
         fill(ledger)

@@ -38,11 +38,7 @@ def extended(lines: list[bytes], *drafts: Draft) -> list[bytes]:
         payload = canonical(addition.payload)
         when = int(last["time"])
         more.append(
-            with_hash(
-                event_body(
-                    last["envelope"], number, addition.type, when, addition.cause, payload, previous
-                )
-            )
+            with_hash(event_body(last["envelope"], number, addition.type, when, addition.cause, payload, previous))
         )
         previous = msgspec.json.decode(more[-1])["hash"]
     header.update(events=number, head=previous)
@@ -55,9 +51,7 @@ def charge(nano: int, **more: Any) -> Draft:
     return Draft("run-1", "capability.completed", {"cost": record.to_json()})
 
 
-def test_with_keys_only_signed_events_are_imported(
-    ledger: Ledger, lite: Ledger, keyring: Keyring
-) -> None:
+def test_with_keys_only_signed_events_are_imported(ledger: Ledger, lite: Ledger, keyring: Keyring) -> None:
     fill(ledger, count=3)
     ledger.checkpoint("run-1", keyring)
     forged = extended(list(export_lines(ledger, "run-1")), charge(7), draft())
@@ -70,9 +64,7 @@ def test_with_keys_only_signed_events_are_imported(
     assert verified(lite).events == 5
 
 
-def test_an_import_does_not_extend_an_envelope_of_this_store(
-    ledger: Ledger, keyring: Keyring
-) -> None:
+def test_an_import_does_not_extend_an_envelope_of_this_store(ledger: Ledger, keyring: Keyring) -> None:
     """The next checkpoint of the runtime would sign the forged events."""
     fill(ledger, count=3)
     ledger.checkpoint("run-1", keyring)
@@ -92,9 +84,7 @@ def test_an_import_does_not_extend_an_envelope_of_this_store(
         {"lines": [{"unit": "discrete", "amount": 1}] * 2},
     ],
 )
-def test_an_import_cannot_change_costs_of_other_envelopes(
-    ledger: Ledger, lite: Ledger, wrong: dict[str, Any]
-) -> None:
+def test_an_import_cannot_change_costs_of_other_envelopes(ledger: Ledger, lite: Ledger, wrong: dict[str, Any]) -> None:
     spend(lite, CostRecord((usd(5_000),)), "run-2")
     fill(ledger, count=1_500)
     ledger.append(Draft("run-1", "cost.corrected", {"cost": wrong}))
@@ -106,8 +96,7 @@ def test_an_import_cannot_change_costs_of_other_envelopes(
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"time": 5}, {"time": "-5"}, {"time": "+5"}, {"time": "1" * 20}, {"time": None}, {"more": 1}],
+    "wrong", [{"time": 5}, {"time": "-5"}, {"time": "+5"}, {"time": "1" * 20}, {"time": None}, {"more": 1}]
 )
 def test_an_import_reads_events_only_in_their_canonical_form(
     ledger: Ledger, lite: Ledger, wrong: dict[str, Any]
@@ -134,9 +123,7 @@ def test_totals_ignore_what_a_correction_claims_to_replace(ledger: Ledger, lite:
     assert only(cost_totals(lite, "provider")).money == 80
 
 
-def test_an_archive_of_another_envelope_is_not_overwritten(
-    ledger: Ledger, keyring: Keyring, tmp_path: Path
-) -> None:
+def test_an_archive_of_another_envelope_is_not_overwritten(ledger: Ledger, keyring: Keyring, tmp_path: Path) -> None:
     file = tmp_path / "archive.jsonl.gz"
     for name in ("run-1", "run-2"):
         fill(ledger, name)
@@ -173,9 +160,7 @@ def unknown_keys() -> dict[str, Any]:
     return {"format": "modelpact-public-keys/1", "keys": [key]}
 
 
-def test_keys_that_signed_nothing_are_not_stored(
-    ledger: Ledger, lite: Ledger, keyring: Keyring
-) -> None:
+def test_keys_that_signed_nothing_are_not_stored(ledger: Ledger, lite: Ledger, keyring: Keyring) -> None:
     fill(lite, "mine", 1)
     lite.checkpoint("mine", keyring)
     fill(ledger, count=1)
@@ -189,9 +174,7 @@ def test_keys_that_signed_nothing_are_not_stored(
     assert len(msgspec.json.decode(next(export_lines(lite, "mine")))["keys"]) == 1
 
 
-def test_an_export_contains_only_the_keys_of_its_checkpoints(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+def test_an_export_contains_only_the_keys_of_its_checkpoints(ledger: Ledger, tmp_path: Path) -> None:
     for number in range(3):
         fill(ledger, f"run-{number}", 1)
         ledger.checkpoint(f"run-{number}", Keyring.init(tmp_path / str(number)))

@@ -39,9 +39,7 @@ def test_a_name_has_one_holder(store: Store) -> None:
 
 
 def test_a_killed_process_loses_its_name(store: Store, url: str) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLD, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    process = subprocess.Popen([sys.executable, "-c", HOLD, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
@@ -58,9 +56,7 @@ def test_a_killed_process_loses_its_name(store: Store, url: str) -> None:
             assert time.monotonic() < until
 
 
-def test_a_lost_lease_is_taken_again_if_the_name_is_free(
-    postgres_url: str,
-) -> None:
+def test_a_lost_lease_is_taken_again_if_the_name_is_free(postgres_url: str) -> None:
     store = open_store(postgres_url)
     lease = store.lease("host/a")
     assert isinstance(lease, PostgresLease)
@@ -144,10 +140,7 @@ print(taken)
 
 def test_processes_that_race_for_a_name_never_hold_it_together(tmp_path: Path) -> None:
     arguments = [f"sqlite:{tmp_path / 'ledger.db'}", str(tmp_path / "marker")]
-    processes = [
-        subprocess.Popen([sys.executable, "-c", RACE, *arguments], stdout=subprocess.PIPE)
-        for _ in range(3)
-    ]
+    processes = [subprocess.Popen([sys.executable, "-c", RACE, *arguments], stdout=subprocess.PIPE) for _ in range(3)]
     counts = [int(process.communicate(timeout=60)[0]) for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0]
     assert sum(counts) > 0

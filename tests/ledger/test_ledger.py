@@ -325,9 +325,7 @@ def test_a_closed_loop_does_not_stop_the_writer(lite: Ledger) -> None:
 
 def test_tasks_share_commits(ledger: Ledger) -> None:
     async def main() -> list[Event]:
-        return await asyncio.gather(
-            *(ledger.write_async(lambda tx: tx.append(draft())) for _ in range(300))
-        )
+        return await asyncio.gather(*(ledger.write_async(lambda tx: tx.append(draft())) for _ in range(300)))
 
     events = asyncio.run(main())
     assert [event.sequence for event in events] == list(range(1, 301))

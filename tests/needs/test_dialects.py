@@ -60,9 +60,7 @@ def test_openwop_requirements_are_read() -> None:
 def test_several_requirements_for_one_capability_merge() -> None:
     preferred = {"name": "contextWindow", "level": "preferred", "minimum": 9, "requiredBy": "a"}
     other = {"name": "contextWindow", "level": "hard", "minimum": 5, "requiredBy": "b"}
-    assert list(read_stud([preferred, other])) == [
-        Need("context-window", "hard", "native", 9, ("a", "b"))
-    ]
+    assert list(read_stud([preferred, other])) == [Need("context-window", "hard", "native", 9, ("a", "b"))]
 
 
 GOOD = {"name": "streaming", "level": "hard"}
@@ -105,15 +103,9 @@ def test_stud_errors_name_their_place(requirements: Any, place: str) -> None:
         ({"required": [5]}, r"required\[0\]"),
         ({"required": [{"capability": "streaming"}]}, "min_support is missing"),
         ({"required": [{"min_support": "native"}]}, "capability is missing"),
-        (
-            {"required": [{"capability": "streaming", "min_support": "restricted"}]},
-            "native or emulated",
-        ),
+        ({"required": [{"capability": "streaming", "min_support": "restricted"}]}, "native or emulated"),
         ({"required": [{"capability": "Streaming", "min_support": "native"}]}, "streaming"),
-        (
-            {"required": [{"capability": "streaming", "min_support": "native", "level": "hard"}]},
-            "level",
-        ),
+        ({"required": [{"capability": "streaming", "min_support": "native", "level": "hard"}]}, "level"),
     ],
 )
 def test_abp_errors_name_their_place(requirements: Any, place: str) -> None:
@@ -129,9 +121,7 @@ def test_openwop_takes_a_list_of_its_own_ids(wrong: Any) -> None:
 
 @pytest.mark.parametrize("reader", [read_stud, read_abp, read_openwop])
 @given(given_json=JSON)
-def test_any_json_is_needs_or_a_typed_error(
-    reader: Callable[[Any], Needs], given_json: object
-) -> None:
+def test_any_json_is_needs_or_a_typed_error(reader: Callable[[Any], Needs], given_json: object) -> None:
     for shape in (given_json, [given_json], {"required": [given_json]}):
         try:
             assert isinstance(reader(shape), Needs)

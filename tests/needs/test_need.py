@@ -206,9 +206,7 @@ def test_merging_is_commutative_up_to_order(first: Need, other: Need) -> None:
 
 @given(any_need(("json-mode",)), any_need(("json-mode",)), any_need(("json-mode",)))
 def test_merging_is_associative(first: Need, second: Need, third: Need) -> None:
-    assert merge_needs(merge_needs(first, second), third) == merge_needs(
-        first, merge_needs(second, third)
-    )
+    assert merge_needs(merge_needs(first, second), third) == merge_needs(first, merge_needs(second, third))
 
 
 @given(any_need())
@@ -227,9 +225,7 @@ def test_needs_hold_each_capability_once_in_the_order_of_first_mention(given: li
 
 
 @given(st.lists(MERGEABLE, max_size=8), st.lists(MERGEABLE, max_size=8))
-def test_adding_two_sets_equals_reading_all_their_needs(
-    first: list[Need], other: list[Need]
-) -> None:
+def test_adding_two_sets_equals_reading_all_their_needs(first: list[Need], other: list[Need]) -> None:
     assert Needs(first) + other == Needs([*first, *other])
     assert Needs(first) + Needs(other) == Needs([*first, *other])
 

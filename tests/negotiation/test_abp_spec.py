@@ -72,12 +72,7 @@ def test_min_support_thresholds(min_support: str, level: object, satisfied: bool
 CLASSES = [
     pytest.param("native", "native", SupportLevel("native"), id="Native"),
     pytest.param("emulated", "emulatable", SupportLevel("emulated", "adapter"), id="Emulated"),
-    pytest.param(
-        RESTRICTED,
-        "emulatable",
-        SupportLevel("emulated", "restricted: sandboxed"),
-        id="Restricted",
-    ),
+    pytest.param(RESTRICTED, "emulatable", SupportLevel("emulated", "restricted: sandboxed"), id="Restricted"),
     pytest.param("unsupported", "unsupported", SupportLevel("unsupported"), id="Unsupported"),
     pytest.param(NOT_PRESENT, "unsupported", SupportLevel("unsupported"), id="Not present"),
 ]
@@ -113,11 +108,7 @@ def test_the_example_of_the_flow() -> None:
         ]
     }
     result = negotiate(backend, work_order)
-    assert result.to_json() == {
-        "native": ["streaming"],
-        "emulatable": ["tool_read"],
-        "unsupported": ["tool_edit"],
-    }
+    assert result.to_json() == {"native": ["streaming"], "emulatable": ["tool_read"], "unsupported": ["tool_edit"]}
     assert not result.is_compatible()
     assert result.total() == 3
 
@@ -188,9 +179,7 @@ def test_nothing_required_is_compatible() -> None:
     result = negotiate({}, required())
     assert result.is_compatible()
     assert result.total() == 0
-    assert generate_report(result).summary == (
-        "0 native, 0 emulatable, 0 unsupported — fully compatible"
-    )
+    assert generate_report(result).summary == ("0 native, 0 emulatable, 0 unsupported — fully compatible")
 
 
 STRATEGIES = Strategies({"reasoning": "think step by step"})
@@ -204,9 +193,7 @@ def test_emulation_counts_only_on_request(level: object) -> None:
     assert negotiate(claimed, wanted).unsupported == ("extended_thinking",)
     helped = negotiate(claimed, wanted, strategies=STRATEGIES)
     assert helped.emulatable == ("extended_thinking",)
-    assert generate_report(helped).details == (
-        ("ExtendedThinking", SupportLevel("emulated", "think step by step")),
-    )
+    assert generate_report(helped).details == (("ExtendedThinking", SupportLevel("emulated", "think step by step")),)
 
 
 def test_emulation_never_satisfies_native() -> None:
@@ -219,11 +206,7 @@ def test_a_capability_without_a_strategy_stays_unsupported() -> None:
     """S002-6-1: what cannot be emulated fails the check before dispatch."""
     wanted = required("extended_thinking", "code_execution")
     helped = negotiate({}, wanted, strategies=STRATEGIES)
-    assert helped.to_json() == {
-        "native": [],
-        "emulatable": ["extended_thinking"],
-        "unsupported": ["code_execution"],
-    }
+    assert helped.to_json() == {"native": [], "emulatable": ["extended_thinking"], "unsupported": ["code_execution"]}
 
 
 def test_each_capability_stands_in_one_list_once() -> None:

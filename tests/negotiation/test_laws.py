@@ -246,11 +246,7 @@ def test_ten_thousand_needs_and_duplicates_are_answered_in_good_time() -> None:
     assert not verdict.ok
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["工具", "tøøls", "𝓽ools", "\u202etools", "tools\x00", "\ud800", "🧰"],
-    ids=ascii,
-)
+@pytest.mark.parametrize("name", ["工具", "tøøls", "𝓽ools", "\u202etools", "tools\x00", "\ud800", "🧰"], ids=ascii)
 def test_unicode_names_are_typed_errors(name: str) -> None:
     with pytest.raises(ModelpactError):
         negotiate(name, claims({}))

@@ -57,10 +57,7 @@ def test_resolve_takes_a_target_in_one_piece() -> None:
 
 
 def actions(params: dict[str, object], target: str) -> dict[str, str]:
-    return {
-        ".".join(parameter.path): parameter.action
-        for parameter in mp.negotiate_parameters(params, target)
-    }
+    return {".".join(parameter.path): parameter.action for parameter in mp.negotiate_parameters(params, target)}
 
 
 def test_parameters_that_exclude_each_other_are_conflicts() -> None:

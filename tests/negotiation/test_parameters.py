@@ -116,9 +116,7 @@ def test_an_unknown_capability_makes_the_parameter_unknown() -> None:
         ({"output_config": {"effort": "medium"}}, ("output_config", "effort")),
     ],
 )
-def test_an_effort_the_model_does_not_accept_is_invalid(
-    params: dict[str, Any], path: tuple[str, ...]
-) -> None:
+def test_an_effort_the_model_does_not_accept_is_invalid(params: dict[str, Any], path: tuple[str, ...]) -> None:
     finding = find(params)
     assert (finding.action, finding.path) == ("invalid", path)
     assert "low, high" in finding.reason
@@ -197,10 +195,7 @@ def test_later_layers_win_and_are_named() -> None:
 
 
 def test_a_later_layer_can_reset_a_parameter_that_does_not_apply() -> None:
-    layers: dict[str, dict[str, Any]] = {
-        "defaultParams": {"temperature": 0.3},
-        "/params": {"temperature": 1},
-    }
+    layers: dict[str, dict[str, Any]] = {"defaultParams": {"temperature": 0.3}, "/params": {"temperature": 1}}
     assert params_affected(layers, thinker()) == ()
 
 
@@ -246,10 +241,7 @@ NAMES = st.sampled_from(
 def test_every_parameter_gets_exactly_one_finding(params: dict[str, Any]) -> None:
     findings = negotiate_parameters(params, thinker())
     nested = ("reasoning", "thinking", "output_config", "generationConfig")
-    expected = sum(
-        len(value) if name in nested and isinstance(value, dict) else 1
-        for name, value in params.items()
-    )
+    expected = sum(len(value) if name in nested and isinstance(value, dict) else 1 for name, value in params.items())
     assert len(findings) == expected
     for finding in findings:
         assert bool(finding.reason) == (finding.action != "applies")

@@ -74,8 +74,7 @@ def test_a_conflict_names_the_other_capability() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
-    [("tools", "fits"), ("tools,top-k", "fits, with labels"), ("seed", "does not fit")],
+    ("text", "words"), [("tools", "fits"), ("tools,top-k", "fits, with labels"), ("seed", "does not fit")]
 )
 def test_markdown_says_it_in_the_heading(text: str, words: str) -> None:
     assert markdown(ask(text)).splitlines()[0] == f"### `acme/model` {words}"
@@ -105,11 +104,7 @@ def test_data_is_plain_json_and_says_everything() -> None:
     data = json.loads(msgspec.json.encode(verdict_data(verdict, diagnose(verdict))))
     assert (data["target"], data["answer"], data["ok"]) == ("acme/model", "labelled", True)
     assert [finding["outcome"] for finding in data["findings"]] == ["met", "preferred-unmet", "met"]
-    assert data["findings"][2]["claim"] == {
-        "capability": "top-k",
-        "support": "restricted",
-        "reason": "by policy",
-    }
+    assert data["findings"][2]["claim"] == {"capability": "top-k", "support": "restricted", "reason": "by policy"}
     assert data["diagnostic"]["target"] == "acme/model"
     assert "diagnostic" not in verdict_data(ask("tools"))
 
@@ -132,17 +127,11 @@ def test_a_diagnosis_adds_what_the_session_knows() -> None:
     target = source.resolve("openai", "gpt-small")
     verdict = negotiate([need("tools", required_by="sm")], target)
     diagnostic = diagnose(
-        verdict,
-        previous="openai/gpt-big",
-        params={"launch": {"temperature": 0.5}},
-        target=target,
-        catalog=source,
+        verdict, previous="openai/gpt-big", params={"launch": {"temperature": 0.5}}, target=target, catalog=source
     )
     assert diagnostic is not None
     assert diagnostic.target == "openai/gpt-small"
-    assert [(miss.capability, miss.required_by) for miss in diagnostic.missing] == [
-        ("tool-calling", ("sm",))
-    ]
+    assert [(miss.capability, miss.required_by) for miss in diagnostic.missing] == [("tool-calling", ("sm",))]
     assert diagnostic.previous == "openai/gpt-big"
     assert diagnostic.suggestion == "openai/gpt-big"
     assert [param.param_path for param in diagnostic.params_affected] == [("temperature",)]

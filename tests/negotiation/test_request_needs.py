@@ -57,9 +57,7 @@ def test_a_policy_keeps_its_settings() -> None:
     assert Policy.of(settings).settings == settings
 
 
-@pytest.mark.parametrize(
-    "field", [{"unknown_in_request": "maybe"}, {"fallback": "on"}, {"lossy": 1}]
-)
+@pytest.mark.parametrize("field", [{"unknown_in_request": "maybe"}, {"fallback": "on"}, {"lossy": 1}])
 def test_invalid_fields_are_rejected(field: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="policy: unknown_in_request is refuse or probe"):
         Policy(**field)

@@ -4,16 +4,7 @@ import random
 
 import pytest
 
-from modelpact import (
-    Catalog,
-    Needs,
-    Price,
-    Verdict,
-    default_catalog,
-    find_models,
-    negotiate,
-    suggest,
-)
+from modelpact import Catalog, Needs, Price, Verdict, default_catalog, find_models, negotiate, suggest
 from modelpact.catalog.build import Fact
 from modelpact.catalog.catalog import Overlay
 from modelpact.negotiation.search import surely_meets
@@ -87,9 +78,7 @@ NEED_TEXTS = [
 
 
 def by_asking(source: Catalog, needs: Needs, targets: list[str]) -> set[str]:
-    return {
-        target for target in targets if surely_meets(needs, source.resolve(*source.split(target)))
-    }
+    return {target for target in targets if surely_meets(needs, source.resolve(*source.split(target)))}
 
 
 @pytest.mark.parametrize("text", NEED_TEXTS)
@@ -163,9 +152,7 @@ def test_an_overlay_does_not_bring_a_retired_model_back() -> None:
     assert "openai/gpt-gone" in find_models("tools", catalog=source, retired=True)
 
 
-def suggest_instead(
-    needs: Needs, rejected: str, *current: str, catalog: Catalog | None = None
-) -> Verdict | None:
+def suggest_instead(needs: Needs, rejected: str, *current: str, catalog: Catalog | None = None) -> Verdict | None:
     """Suggest a model in place of a rejected one, as a diagnosis does."""
     provider = rejected.partition("/")[0]
     exclude = (rejected, *current)
@@ -224,9 +211,7 @@ REJECTED = ["openai/gpt-4", "anthropic/claude-3-haiku-20240307", "nobody/nothing
 
 
 @pytest.mark.parametrize("rejected", REJECTED)
-@pytest.mark.parametrize(
-    "text", ["tools,structured-output", "context>=1M", "vision,reasoning,tools", "tools>=native"]
-)
+@pytest.mark.parametrize("text", ["tools,structured-output", "context>=1M", "vision,reasoning,tools", "tools>=native"])
 def test_a_suggestion_really_satisfies(text: str, rejected: str) -> None:
     """MP-N18: a suggestion is a model that really satisfies the set."""
     source = default_catalog()

@@ -10,10 +10,7 @@ from modelpact.catalog.facts import Price
 from modelpact.negotiation.stud import negotiate_json
 from tests.conftest import catalog, fact, lineage
 
-FLAGS = [
-    *["streaming", "toolCalling", "structuredOutput"],
-    *["multimodal", "reasoning", "promptCaching"],
-]
+FLAGS = [*["streaming", "toolCalling", "structuredOutput"], *["multimodal", "reasoning", "promptCaching"]]
 SEVEN = [*FLAGS, "contextWindow"]
 RULES = """
 [[rules]]
@@ -37,9 +34,7 @@ def small() -> Catalog:
     return catalog(RULES, lineage("one", *facts), lineage("two", *facts))
 
 
-def ask(
-    name: str, level: str, claims: dict[str, Any], *, unknown: str = "refuse", **more: Any
-) -> dict[str, Any]:
+def ask(name: str, level: str, claims: dict[str, Any], *, unknown: str = "refuse", **more: Any) -> dict[str, Any]:
     requirement = {"name": name, "level": level, "requiredBy": "sm:review", **more}
     policy = Policy(unknown=unknown)  # type: ignore[arg-type]
     return negotiate_json({"requirements": [requirement], "claims": claims}, policy=policy)
@@ -120,9 +115,7 @@ def test_matrix_context_window(level: str, claim: int, expected: object) -> None
 @pytest.mark.parametrize("minimum", [{}, {"minimum": 8_000}], ids=["no minimum", "minimum"])
 @pytest.mark.parametrize("unknown", ["refuse", "probe"])
 @pytest.mark.parametrize("level", ["hard", "preferred", "probed"])
-def test_a_probed_context_window_is_always_deferred(
-    level: str, unknown: str, minimum: dict[str, int]
-) -> None:
+def test_a_probed_context_window_is_always_deferred(level: str, unknown: str, minimum: dict[str, int]) -> None:
     """S000-6-9: a `probed` claim is always deferred, whatever the level."""
     answer = ask("contextWindow", level, {"contextWindow": "probed"}, unknown=unknown, **minimum)
     assert outcome(answer) == (True, [], ["probe-pending"])
@@ -169,9 +162,7 @@ def test_wire_shape_of_a_rejection() -> None:
         },
         catalog=small(),
     )
-    missing = [
-        {"capability": "toolCalling", "requiredBy": ["sm:a", "cp:b"], "reason": "unsupported"}
-    ]
+    missing = [{"capability": "toolCalling", "requiredBy": ["sm:a", "cp:b"], "reason": "unsupported"}]
     target = {"provider": "openai", "model": "gpt-small"}
     assert answer == {
         "ok": False,
@@ -199,10 +190,7 @@ def test_the_diagnostic_has_five_fields() -> None:
             "requirements": [{"name": "toolCalling", "level": "hard", "requiredBy": "sm"}],
             "target": "openai/gpt-small",
             "previous": "openai/gpt-big",
-            "params": {
-                "defaultParams": {"temperature": 0.2, "top_p": 0.5},
-                "/params": {"temperature": secret},
-            },
+            "params": {"defaultParams": {"temperature": 0.2, "top_p": 0.5}, "/params": {"temperature": secret}},
         },
         catalog=small(),
     )
@@ -231,9 +219,7 @@ def test_params_affected_are_reported_with_warnings_too() -> None:
         )
         assert answer["ok"]
         assert "error" not in answer
-        assert [param["sourceLayer"] for param in answer["diagnostic"]["paramsAffected"]] == [
-            "launch"
-        ]
+        assert [param["sourceLayer"] for param in answer["diagnostic"]["paramsAffected"]] == ["launch"]
         assert "suggestion" not in answer["diagnostic"]
 
 

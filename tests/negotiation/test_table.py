@@ -52,9 +52,7 @@ LIMITS = [
 @pytest.mark.parametrize("policy", [REFUSE, PROBE], ids=["refuse", "probe"])
 @pytest.mark.parametrize("name", ["context-window", "max-output", "max-input"])
 @pytest.mark.parametrize(("level", "has", "outcome", "reason"), LIMITS)
-def test_the_table_for_limits(
-    name: str, level: str, has: int, outcome: str, reason: str, policy: Policy
-) -> None:
+def test_the_table_for_limits(name: str, level: str, has: int, outcome: str, reason: str, policy: Policy) -> None:
     """MP-N4: a probed limit is met if the number suffices."""
     finding = only(negotiate(f"{name}>=200k:{level}", claims({name: has}), policy))
     assert (finding.outcome, finding.reason) == (outcome, reason)
@@ -129,13 +127,7 @@ DERIVED = [
     ("discriminator-enum", {"structured-output": "unsupported"}, "missing"),
     ("json-mode>=schema", {"structured-output": "native"}, "met"),
     ("json-mode>=object", {"structured-output": "native"}, "met"),
-    *[
-        (
-            "json-mode>=schema",
-            {"structured-output": "unsupported", "json-object": "native"},
-            "missing",
-        )
-    ],
+    *[("json-mode>=schema", {"structured-output": "unsupported", "json-object": "native"}, "missing")],
     ("caching=prompt-caching", {"prompt-caching": "native"}, "met"),
 ]
 
@@ -172,9 +164,7 @@ LABELS = Strategies({"reasoning": "think step by step"})
 @pytest.mark.parametrize("claim", ["unsupported", "unknown"])
 def test_a_missing_capability_is_emulated_if_the_policy_allows_it(claim: str, level: str) -> None:
     """MP-N10: emulated by us, with the label of the strategy."""
-    verdict = negotiate(
-        f"reasoning:{level}", claims({"reasoning": claim}), EMULATE, strategies=LABELS
-    )
+    verdict = negotiate(f"reasoning:{level}", claims({"reasoning": claim}), EMULATE, strategies=LABELS)
     assert only(verdict).outcome == "emulated"
     assert only(verdict).label == "think step by step"
     assert verdict.answer == "labelled"
@@ -195,9 +185,7 @@ def test_emulation_is_off_by_default_but_mentioned_in_the_finding() -> None:
         ("reasoning>=native", {"reasoning": "emulated"}),
     ],
 )
-def test_emulation_requires_a_strategy_and_a_need_that_accepts_it(
-    text: str, claimed: dict[str, object]
-) -> None:
+def test_emulation_requires_a_strategy_and_a_need_that_accepts_it(text: str, claimed: dict[str, object]) -> None:
     """MP-N8: emulation never satisfies a need for native support."""
     verdict = negotiate(text, claims(claimed), EMULATE, strategies=LABELS)
     assert only(verdict).outcome == "missing"
@@ -228,6 +216,4 @@ def test_every_rejected_or_warned_verdict_has_a_diagnostic() -> None:
     assert (warned.target, warned.missing) == ("acme/model", ())
     rejected = diagnose(negotiate("tools,seed", claimed))
     assert rejected is not None
-    assert [(miss.capability, miss.reason) for miss in rejected.missing] == [
-        ("seed", "unsupported")
-    ]
+    assert [(miss.capability, miss.reason) for miss in rejected.missing] == [("seed", "unsupported")]

@@ -41,13 +41,7 @@ PACK: dict[str, Any] = {
     "workflows": [
         {
             "workflowId": "acme.think",
-            "nodes": [
-                {
-                    "nodeId": "first",
-                    "typeId": "vendor.acme.think",
-                    "config": {"prompt": "Think of {{what}}"},
-                }
-            ],
+            "nodes": [{"nodeId": "first", "typeId": "vendor.acme.think", "config": {"prompt": "Think of {{what}}"}}],
         }
     ],
 }
@@ -70,16 +64,8 @@ def ports() -> dict[str, MockProvider]:
 
 
 @pytest.fixture
-def host(
-    ledger: Ledger, configuration: Configuration, ports: dict[str, MockProvider]
-) -> Iterator[HostClient]:
-    with serving(
-        ledger,
-        ports,
-        configuration=configuration,
-        packs=(read_pack(PACK),),
-        conformance=True,
-    ) as client:
+def host(ledger: Ledger, configuration: Configuration, ports: dict[str, MockProvider]) -> Iterator[HostClient]:
+    with serving(ledger, ports, configuration=configuration, packs=(read_pack(PACK),), conformance=True) as client:
         yield client
 
 

@@ -44,18 +44,12 @@ class HostClient:
         return self._host
 
     def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any, Mapping[str, str]]:
         """Return status, JSON body and headers."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         sent = {**JSON, **({"authorization": f"Bearer {self.token}"} if self.token else {})}
-        request = urllib.request.Request(
-            self.url + path, data, {**sent, **(headers or {})}, method=method
-        )
+        request = urllib.request.Request(self.url + path, data, {**sent, **(headers or {})}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=30) as answer:
                 return answer.status, _read(answer.read()), _lower(answer.headers)
@@ -126,9 +120,7 @@ def serving(
 
     @contextlib.asynccontextmanager
     async def opened() -> AsyncIterator[HostClient]:
-        models = ModelCaller(
-            Runtime(ledger), configuration=configuration, ports=ports, environment={}
-        )
+        models = ModelCaller(Runtime(ledger), configuration=configuration, ports=ports, environment={})
         host = Host(ledger, models, settings=configuration.host, packs=packs, executors=executors)
         async with running_host(host):
             surface = HostRoutes(host, authorise, conformance=conformance)
@@ -140,9 +132,7 @@ def serving(
 
 
 @contextlib.contextmanager
-def in_thread(
-    opened: Callable[[], contextlib.AbstractAsyncContextManager[HostClient]],
-) -> Iterator[HostClient]:
+def in_thread(opened: Callable[[], contextlib.AbstractAsyncContextManager[HostClient]]) -> Iterator[HostClient]:
     """Keep open on a loop in a thread what is to be asked from this one."""
     loop = asyncio.new_event_loop()
     started = threading.Event()

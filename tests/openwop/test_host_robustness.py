@@ -89,9 +89,7 @@ def test_doubling_outputs_are_limited(host: HostClient, ports: Ports) -> None:
         before = "{{seed}}" if not number else f"{{{{n{number - 1}}}}}"
         return {**node({"prompt": before * 2}), "nodeId": f"n{number}"}
 
-    run = host.start(
-        nodes=[doubling(number) for number in range(40)], inputs={"seed": "x" * 10_000}
-    )
+    run = host.start(nodes=[doubling(number) for number in range(40)], inputs={"seed": "x" * 10_000})
     error = host.finished(run)["error"]
     assert error["code"] == "output_too_large"
     assert len(ports["small"].requests) < 10
@@ -112,11 +110,7 @@ def test_the_total_text_of_a_run_is_limited(host: HostClient, ports: Ports) -> N
     ],
 )
 def test_a_redacted_fallback_that_fails_is_not_named(
-    ledger: Ledger,
-    ports: Ports,
-    configuration: Configuration,
-    failure: ProviderError,
-    message: str,
+    ledger: Ledger, ports: Ports, configuration: Configuration, failure: ProviderError, message: str
 ) -> None:
     """S001-F2: no other field reveals a redacted fallback."""
     ports["big"] = MockProvider([failure])
@@ -131,16 +125,12 @@ def test_a_redacted_fallback_that_fails_is_not_named(
         for secret in ("10.1.2.3", "big", "full"):
             assert secret not in public
     (failed,) = [
-        event
-        for event in ledger.events(f"invocations/{run}", after=0, limit=100)
-        if event.type == "capability.failed"
+        event for event in ledger.events(f"invocations/{run}", after=0, limit=100) if event.type == "capability.failed"
     ]
     assert str(failure) in msgspec.json.encode(failed.payload).decode(), "the record has it"
 
 
-def test_without_gating_requirements_are_opaque(
-    ledger: Ledger, ports: Ports, configuration: Configuration
-) -> None:
+def test_without_gating_requirements_are_opaque(ledger: Ledger, ports: Ports, configuration: Configuration) -> None:
     """S001-E3: the fields are opaque metadata, and dispatch proceeds."""
     odd = {"requiredModelCapabilities": {"not": "a list"}, "fallbackModel": None}
     workflow = {"workflowId": "acme.odd", "nodes": [node(**odd)]}
@@ -151,9 +141,7 @@ def test_without_gating_requirements_are_opaque(
             assert host.finished(run)["status"] == "completed"
 
 
-def test_the_catalog_lists_only_usable_fallbacks(
-    ledger: Ledger, ports: Ports, configuration: Configuration
-) -> None:
+def test_the_catalog_lists_only_usable_fallbacks(ledger: Ledger, ports: Ports, configuration: Configuration) -> None:
     """S001-B5: a fallback's provider is supported; otherwise the operator gets a warning."""
     elsewhere = {"provider": "elsewhere", "model": "x"}
     pack = read_pack(
@@ -161,11 +149,7 @@ def test_the_catalog_lists_only_usable_fallbacks(
             "name": "acme",
             "version": "1",
             "nodes": [
-                {
-                    "typeId": "vendor.acme.plain",
-                    "requiredModelCapabilities": ["reasoning"],
-                    "fallbackModel": elsewhere,
-                },
+                {"typeId": "vendor.acme.plain", "requiredModelCapabilities": ["reasoning"], "fallbackModel": elsewhere},
                 {"typeId": "core.ai.bare"},
             ],
             "workflows": [{"workflowId": "w", "nodes": [node(fallbackModel=elsewhere)]}],
@@ -211,18 +195,14 @@ def test_a_refusal_says_why_no_fallback_was_used(
     assert reason in error["message"]
 
 
-def test_uncounted_usage_is_marked_as_an_estimate(
-    ledger: Ledger, ports: Ports, configuration: Configuration
-) -> None:
+def test_uncounted_usage_is_marked_as_an_estimate(ledger: Ledger, ports: Ports, configuration: Configuration) -> None:
     ports["small"] = MockProvider([Response((TextBlock("Hello there"),)), "Counted"])
     with serving(ledger, ports, configuration=configuration, packs=(read_pack(PACK),)) as host:
         used = []
         for _ in range(2):
             run = host.start(nodes=[node()])
             assert host.finished(run)["status"] == "completed"
-            used += [
-                event["payload"] for event in host.events(run) if event["type"] == "provider.usage"
-            ]
+            used += [event["payload"] for event in host.events(run) if event["type"] == "provider.usage"]
     guessed, counted = used
     assert guessed["estimated"] is True
     assert guessed["inputTokens"] > 0
@@ -274,10 +254,7 @@ def test_a_short_outage_of_the_store_is_retried(
 
 
 def test_a_run_that_lost_its_store_ends_when_the_store_is_back(
-    ledger: Ledger,
-    ports: Ports,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
+    ledger: Ledger, ports: Ports, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(runs_module, "_RETRY_PAUSES", (0.01,))
     monkeypatch.setattr(host_module, "_RETRY_SECONDS", 0.01)
@@ -307,9 +284,7 @@ def test_a_run_that_lost_its_store_ends_when_the_store_is_back(
         assert host.finished(run)["error"]["code"] == "run_interrupted"
 
 
-def test_one_tenant_cannot_take_all_places(
-    ledger: Ledger, ports: Ports, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_tenant_cannot_take_all_places(ledger: Ledger, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(host_module, "MAX_RUNNING", 4)
     monkeypatch.setattr(host_module, "MAX_WAITING", 4)
     release = threading.Event()
@@ -321,9 +296,7 @@ def test_one_tenant_cannot_take_all_places(
     def by_token(request: HttpRequest) -> str:
         return (request.headers.get("authorization") or "").removeprefix("Bearer ")
 
-    with serving(
-        ledger, ports, executors={"core.ai.callPrompt": executor}, authorise=by_token
-    ) as greedy:
+    with serving(ledger, ports, executors={"core.ai.callPrompt": executor}, authorise=by_token) as greedy:
         other = HostClient(greedy.url, "other")
         nodes = [{**node({}), "typeId": "core.ai.callPrompt"}]
         runs = [greedy.start(nodes=nodes) for _ in range(4)]

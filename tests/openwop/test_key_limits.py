@@ -55,9 +55,7 @@ def fake() -> Iterator[FakeOpenAI]:
 def gateway(ledger: Ledger, fake: FakeOpenAI, folder: Any) -> Iterator[HostClient]:
     """Serve a gateway from a thread; the client uses the operator's token."""
     (folder / "pack.json").write_text(json.dumps(PACK))
-    text = CONFIGURATION.format(
-        base_url=json.dumps(fake.base_url), pack=json.dumps(str(folder / "pack.json"))
-    )
+    text = CONFIGURATION.format(base_url=json.dumps(fake.base_url), pack=json.dumps(str(folder / "pack.json")))
 
     @asynccontextmanager
     async def opened() -> AsyncIterator[HostClient]:
@@ -77,9 +75,7 @@ def keyed(client: HostClient, secret: str) -> HostClient:
     return HostClient(client.url, secret)
 
 
-def test_a_run_may_use_only_the_keys_models(
-    ledger: Ledger, fake: FakeOpenAI, tmp_path: Any
-) -> None:
+def test_a_run_may_use_only_the_keys_models(ledger: Ledger, fake: FakeOpenAI, tmp_path: Any) -> None:
     _, secret = create_key(ledger, "narrow", KeySettings(models=("paid/gpt-4o",)))
     with gateway(ledger, fake, tmp_path) as operator:
         client = keyed(operator, secret)
@@ -123,10 +119,7 @@ def test_runs_spend_the_keys_budget(ledger: Ledger, fake: FakeOpenAI, tmp_path: 
         client = keyed(operator, secret)
         run = client.start(nodes=[node("a"), node("b")])
         error = client.finished(run)["error"]
-        assert error == {
-            "code": "insufficient_quota",
-            "message": "the key poor has spent its budget",
-        }
+        assert error == {"code": "insufficient_quota", "message": "the key poor has spent its budget"}
         assert types(client.events(run)).count("provider.usage") == 1
         status, answer, _ = client.ask("POST", "/v1/runs", {"nodes": [node()]})
         assert (status, answer["error"]) == (429, "insufficient_quota")

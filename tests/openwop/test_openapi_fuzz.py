@@ -26,28 +26,16 @@ schema = schemathesis.openapi.from_dict(openapi(conformance=True))
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder: Path = tmp_path_factory.mktemp("host")
     ports = {"mock": MockProvider()}
-    with (
-        Ledger.open(f"sqlite:{folder / 'ledger.db'}") as ledger,
-        serving(ledger, ports, conformance=True) as client,
-    ):
+    with Ledger.open(f"sqlite:{folder / 'ledger.db'}") as ledger, serving(ledger, ports, conformance=True) as client:
         yield client.url
 
 
 @schema.parametrize()
-@settings(
-    max_examples=15,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_request_breaks_the_host(case: Any, address: str) -> None:
     case.call_and_validate(
         base_url=address,
         # A generated Host may be invalid: the HTTP server rejects it before any route is found.
         headers={"authorization": f"Bearer {TOKEN}", "host": address.removeprefix("http://")},
-        checks=[
-            not_a_server_error,
-            status_code_conformance,
-            content_type_conformance,
-            response_schema_conformance,
-        ],
+        checks=[not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance],
     )

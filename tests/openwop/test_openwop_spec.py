@@ -34,13 +34,7 @@ def test_all_met_dispatches_normally(host: HostClient, ports: Ports) -> None:
     run = think(host, configurable={"ai": {"provider": "big", "model": "other"}})
     assert host.finished(run)["status"] == "completed"
     events = host.events(run)
-    assert types(events) == [
-        "run.started",
-        "node.started",
-        "provider.usage",
-        "node.completed",
-        "run.completed",
-    ]
+    assert types(events) == ["run.started", "node.started", "provider.usage", "node.completed", "run.completed"]
     assert events[3]["payload"]["output"] == "You said: Think of home"
     assert [request.model for request in ports["big"].requests] == ["other"]
     assert ports["small"].requests == []
@@ -53,11 +47,7 @@ def test_a_substituted_run_really_ran_on_the_fallback(host: HostClient, ports: P
     run = think(host)
     assert host.finished(run)["status"] == "completed"
     events = host.events(run)
-    assert types(events)[2:5] == [
-        "model.capability.substituted",
-        "provider.usage",
-        "node.completed",
-    ]
+    assert types(events)[2:5] == ["model.capability.substituted", "provider.usage", "node.completed"]
     check_payload(events[2])
     assert events[2]["payload"] == {
         "nodeId": "first",
@@ -187,9 +177,7 @@ def test_advertised_is_what_registered_modules_reference(
     """S001-C7..9: only the identifiers that the host really gates on."""
     _, discovery, _ = host.ask("GET", "/.well-known/openwop")
     _, nodes, _ = host.ask("GET", "/v1/host/sample/node-catalog")
-    referenced = {
-        name for node in nodes["nodes"] for name in node.get("requiredModelCapabilities", [])
-    }
+    referenced = {name for node in nodes["nodes"] for name in node.get("requiredModelCapabilities", [])}
     assert set(discovery["modelCapabilities"]["advertised"]) == referenced
     assert referenced == {"structured-output", "reasoning", "x-host-modelpact-unprovided"}
     with serving(ledger, ports, configuration=with_host(configuration, name="bare")) as bare:
@@ -206,18 +194,14 @@ def test_the_discovery_document(host: HostClient) -> None:
     assert status == 200
     assert "max-age" in headers["cache-control"]
     assert discovery["protocolVersion"] == "1.0"
-    jsonschema_rs.validator_for(read_schema("model-capabilities")).validate(
-        discovery["modelCapabilities"]
-    )
+    jsonschema_rs.validator_for(read_schema("model-capabilities")).validate(discovery["modelCapabilities"])
     assert set(discovery["limits"]) == {"clarificationRounds", "schemaRounds", "envelopesPerTurn"}
     assert discovery["capabilities"]["modelCapabilities"] == discovery["modelCapabilities"]
     assert discovery["fixtures"] == ["conformance-model-capability-insufficient"]
     assert set(discovery["aiProviders"]["supported"]) == {"big", "locked", "mock", "small"}
 
 
-def test_without_substitution_every_miss_is_refused(
-    ledger: Ledger, ports: Ports, configuration: Configuration
-) -> None:
+def test_without_substitution_every_miss_is_refused(ledger: Ledger, ports: Ports, configuration: Configuration) -> None:
     """S001-E8, S001-E5: refuse even if a `fallbackModel` is declared."""
     settings = with_host(configuration, substitution=False)
     with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
@@ -247,9 +231,7 @@ def test_a_host_that_does_not_gate_says_so_and_dispatches(
     assert len(ports["small"].requests) == 1
 
 
-def test_redaction_is_all_or_nothing_for_the_pair(
-    ledger: Ledger, ports: Ports, configuration: Configuration
-) -> None:
+def test_redaction_is_all_or_nothing_for_the_pair(ledger: Ledger, ports: Ports, configuration: Configuration) -> None:
     """S001-F1..3: both fields `[REDACTED]`; the others never."""
     settings = with_host(configuration, redact_fallback=True)
     with serving(ledger, ports, configuration=settings, packs=(read_pack(PACK),)) as host:
@@ -280,9 +262,7 @@ def test_core_ai_nodes_declare_their_capabilities(host: HostClient) -> None:
     assert all(node["requiredModelCapabilities"] for node in core)
 
 
-def test_every_run_is_on_the_record_and_its_chain_verifies(
-    host: HostClient, ledger: Ledger
-) -> None:
+def test_every_run_is_on_the_record_and_its_chain_verifies(host: HostClient, ledger: Ledger) -> None:
     run = think(host)
     host.finished(run)
     usage = next(event for event in ledger.events(f"run/{run}") if event.type == "provider.usage")

@@ -19,18 +19,13 @@ HALF_NODE = (
 SYNTHESIZE = "/v1/host/sample/test/synthesize-model-capability-event"
 
 
+@pytest.mark.parametrize("authorization", ["", "Bearer", "Bearer wrong", "Basic dDp0", "Bearer  ", "t" * 12])
 @pytest.mark.parametrize(
-    "authorization", ["", "Bearer", "Bearer wrong", "Basic dDp0", "Bearer  ", "t" * 12]
-)
-@pytest.mark.parametrize(
-    "path",
-    ["/v1/runs/x", "/v1/runs/x/events", "/v1/host/sample/node-catalog", "/openapi.json", GATE],
+    "path", ["/v1/runs/x", "/v1/runs/x/events", "/v1/host/sample/node-catalog", "/openapi.json", GATE]
 )
 def test_a_token_is_required(host: HostClient, authorization: str, path: str) -> None:
     host.token = ""
-    status, body, headers = host.ask(
-        "GET", path, headers={"authorization": authorization} if authorization else {}
-    )
+    status, body, headers = host.ask("GET", path, headers={"authorization": authorization} if authorization else {})
     assert status == 401
     assert body["error"] == "unauthorized"
     assert headers["www-authenticate"] == "Bearer"
@@ -119,9 +114,7 @@ def test_the_conformance_endpoints_answer_like_the_gate(host: HostClient, path: 
     }
 
 
-def test_the_conformance_endpoints_need_the_conformance_flag(
-    ledger: Ledger, ports: dict[str, MockProvider]
-) -> None:
+def test_the_conformance_endpoints_need_the_conformance_flag(ledger: Ledger, ports: dict[str, MockProvider]) -> None:
     with serving(ledger, ports) as plain:
         assert plain.ask("POST", GATE, {})[0] == 404
         _, document, _ = plain.ask("GET", "/openapi.json")
@@ -137,9 +130,7 @@ def test_a_stream_has_the_same_events_and_can_be_resumed(host: HostClient) -> No
     assert host.stream(run, last=whole[2]["eventId"]) == whole[3:]
     assert host.stream(run, last=whole[-1]["eventId"]) == []
     status, answer, _ = host.ask(
-        "GET",
-        f"/v1/runs/{run}/events",
-        headers={"accept": "text/event-stream", "last-event-id": "run/another:3"},
+        "GET", f"/v1/runs/{run}/events", headers={"accept": "text/event-stream", "last-event-id": "run/another:3"}
     )
     assert (status, answer["error"]) == (400, "invalid_request")
 
@@ -161,8 +152,7 @@ def test_content_is_negotiated(host: HostClient, accept: str, kind: str) -> None
     import urllib.request
 
     request = urllib.request.Request(
-        f"{host.url}/v1/runs/{run}/events",
-        headers={"accept": accept, "authorization": f"Bearer {host.token}"},
+        f"{host.url}/v1/runs/{run}/events", headers={"accept": accept, "authorization": f"Bearer {host.token}"}
     )
     with urllib.request.urlopen(request, timeout=30) as answer:
         assert answer.headers["content-type"] == kind
@@ -170,9 +160,7 @@ def test_content_is_negotiated(host: HostClient, accept: str, kind: str) -> None
 
 def test_an_unavailable_media_type_is_406(host: HostClient) -> None:
     run = host.start(workflowId="conformance-model-capability-insufficient")
-    status, answer, _ = host.ask(
-        "GET", f"/v1/runs/{run}/events", headers={"accept": "application/xml"}
-    )
+    status, answer, _ = host.ask("GET", f"/v1/runs/{run}/events", headers={"accept": "application/xml"})
     assert (status, answer["error"]) == (406, "not_acceptable")
 
 
@@ -194,14 +182,8 @@ def test_a_provider_that_fails_fails_the_node(
 def test_an_envelope_is_emitted_when_the_answer_fits_it(
     ledger: Ledger, configuration: Any, ports: dict[str, MockProvider]
 ) -> None:
-    ports["big"] = MockProvider(
-        ['{"reasoning": null, "code": "no_data", "message": "Nothing there"}', '{"code": 5}']
-    )
-    ask = {
-        "nodeId": "n",
-        "typeId": "core.ai.callPrompt",
-        "config": {"prompt": "Go", "envelope": "error"},
-    }
+    ports["big"] = MockProvider(['{"reasoning": null, "code": "no_data", "message": "Nothing there"}', '{"code": 5}'])
+    ask = {"nodeId": "n", "typeId": "core.ai.callPrompt", "config": {"prompt": "Go", "envelope": "error"}}
     active = {"ai": {"provider": "big", "model": "full"}}
     with serving(ledger, ports, configuration=configuration) as host:
         run = host.start(nodes=[ask], configurable=active)

@@ -60,11 +60,7 @@ def start(url: str, tmp_path: Path) -> Iterator[tuple[Start, FakeOpenAI]]:
                 stderr=subprocess.PIPE,
                 text=True,
                 cwd=tmp_path,
-                env={
-                    **os.environ,
-                    "MODELPACT_TOKEN": TOKEN,
-                    "MODELPACT_DATA": str(tmp_path / "data"),
-                },
+                env={**os.environ, "MODELPACT_TOKEN": TOKEN, "MODELPACT_DATA": str(tmp_path / "data")},
             )
             running.append(process)
             assert process.stdout is not None
@@ -107,12 +103,7 @@ def test_runs_survive_a_killed_host(start: tuple[Start, FakeOpenAI]) -> None:
     assert types(again.events(done))[-1] == "run.completed"
     ended = again.finished(middle)
     assert ended["error"]["code"] == "run_interrupted"
-    assert types(again.events(middle)) == [
-        "run.started",
-        "node.started",
-        "node.failed",
-        "run.failed",
-    ]
+    assert types(again.events(middle)) == ["run.started", "node.started", "node.failed", "run.failed"]
     assert len(fake.requests) == before
 
 
@@ -160,9 +151,7 @@ def test_a_second_process_leaves_the_first_alone(
     assert types(host.events(run))[-1] == "run.completed"
 
 
-def test_warnings_are_printed_and_the_banner_names_the_credential(
-    tmp_path: Path,
-) -> None:
+def test_warnings_are_printed_and_the_banner_names_the_credential(tmp_path: Path) -> None:
     (tmp_path / "pack.toml").write_text(
         """
         name = "acme"

@@ -55,11 +55,7 @@ def test_a_host_that_cannot_bind_its_port_leaves_others_alone(url: str) -> None:
                 left = await host.runs.open(request, "b", "operator")
                 with pytest.raises(OSError, match="in use"):
                     async with serve_gateway(
-                        ledger,
-                        read_configuration(_named("b")),
-                        token=TOKEN,
-                        port=serving.server.port,
-                        environment={},
+                        ledger, read_configuration(_named("b")), token=TOKEN, port=serving.server.port, environment={}
                     ):
                         raise AssertionError("it must not begin")
                 assert (await host.runs.find(left.id)).status == "pending"
@@ -70,10 +66,7 @@ def test_a_host_that_cannot_bind_its_port_leaves_others_alone(url: str) -> None:
 def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
     async def race() -> None:
         port = MockProvider()
-        hosts = [
-            Host(ledger, ModelCaller(Runtime(ledger), ports={"mock": port}, environment={}))
-            for _ in range(2)
-        ]
+        hosts = [Host(ledger, ModelCaller(Runtime(ledger), ports={"mock": port}, environment={})) for _ in range(2)]
         first = hosts[0]
         request = first.library.read_run(NODES, first.default)
         run = await first.runs.open(request, first.name, "")

@@ -35,9 +35,7 @@ async def probe(
     catalog = settings.catalog(default_catalog())
     with ledger(folder) as opened_ledger:
         async with Client() as client:
-            models = ModelCaller(
-                Runtime(opened_ledger), configuration=settings, catalog=catalog, client=client
-            )
+            models = ModelCaller(Runtime(opened_ledger), configuration=settings, catalog=catalog, client=client)
             plan = plan_probe(catalog.resolve("local", model), capabilities, **more)
             return await run_probe(models, plan, budget=budget or Budget(money=10**12))
 

@@ -41,9 +41,7 @@ async def test_a_model_that_does_what_the_catalog_says(tmp_path: Path) -> None:
     async with FakeOpenAI(behaviour=obedient) as fake:
         report = await probe(fake, "gpt-4o", tmp_path)
     verdict_of = verdicts(report)
-    assert {verdict_of[name] for name in (*EVERYTHING, "json-object", "logprobs", "seed")} == {
-        "supported"
-    }
+    assert {verdict_of[name] for name in (*EVERYTHING, "json-object", "logprobs", "seed")} == {"supported"}
     assert verdict_of["reasoning-effort"] == verdict_of["top-k"] == "unsupported"
     assert report.contradictions == ()
     assert report.stopped == ""
@@ -59,11 +57,7 @@ async def test_a_reasoning_model(tmp_path: Path) -> None:
     assert results["temperature"].verdict == results["stop-sequences"].verdict == "unsupported"
     assert results["token-limit-param"].value == "max-completion-tokens"
     assert report.contradictions == ()
-    (effort,) = [
-        observation
-        for observation in report.observations
-        if observation.capability == "reasoning-effort"
-    ]
+    (effort,) = [observation for observation in report.observations if observation.capability == "reasoning-effort"]
     assert effort.value == ("minimal", "low", "medium", "high")
 
 
@@ -72,9 +66,7 @@ async def test_a_model_over_the_anthropic_api(tmp_path: Path) -> None:
     async with FakeAnthropic(behaviour=obedient) as fake:
         report = await probe(fake, "claude-opus-4-5", tmp_path, kind="anthropic")
     verdict_of = verdicts(report)
-    assert {
-        verdict_of[name] for name in (*EVERYTHING, "reasoning", "thinking-budget", "top-k")
-    } == {"supported"}
+    assert {verdict_of[name] for name in (*EVERYTHING, "reasoning", "thinking-budget", "top-k")} == {"supported"}
     assert "seed" not in verdict_of
     assert report.contradictions == ()
 
@@ -91,9 +83,7 @@ async def test_a_model_over_the_anthropic_api(tmp_path: Path) -> None:
         ("stream", "streaming", "a whole answer came"),
     ],
 )
-def test_what_is_silently_ignored_is_unsupported(
-    field: str, capability: str, detail: str, tmp_path: Path
-) -> None:
+def test_what_is_silently_ignored_is_unsupported(field: str, capability: str, detail: str, tmp_path: Path) -> None:
     """Accepted without effect is unsupported, with the reason "silently ignored"."""
 
     @on_loop
@@ -106,11 +96,7 @@ def test_what_is_silently_ignored_is_unsupported(
         assert result.detail.startswith("silently ignored: ")
         assert detail in result.detail
         assert result.contradicts
-        (learned,) = [
-            observation
-            for observation in report.observations
-            if observation.capability == capability
-        ]
+        (learned,) = [observation for observation in report.observations if observation.capability == capability]
         assert learned.support == "unsupported"
 
     run()
@@ -120,30 +106,19 @@ def test_what_is_silently_ignored_is_unsupported(
 async def test_a_parameter_that_accepts_nonsense_is_inconclusive(tmp_path: Path) -> None:
     async with lying(ignores=("temperature", "seed")) as fake:
         report = await probe(fake, "gpt-4o", tmp_path, ["temperature", "seed", "top-p"])
-    assert verdicts(report) == {
-        "temperature": "inconclusive",
-        "seed": "inconclusive",
-        "top-p": "supported",
-    }
+    assert verdicts(report) == {"temperature": "inconclusive", "seed": "inconclusive", "top-p": "supported"}
     assert [observation.capability for observation in report.observations] == ["top-p"]
 
 
 @on_loop
 async def test_ignored_capabilities_over_the_anthropic_api(tmp_path: Path) -> None:
     model = AnthropicModel(
-        "claude-opus-4-5",
-        effort=True,
-        ignores=("stop_sequences", "thinking", "tools", "tool_choice"),
+        "claude-opus-4-5", effort=True, ignores=("stop_sequences", "thinking", "tools", "tool_choice")
     )
     async with FakeAnthropic(models=[model], behaviour=obedient) as fake:
         report = await probe(fake, "claude-opus-4-5", tmp_path, kind="anthropic")
     verdict_of = verdicts(report)
-    assert (
-        verdict_of["stop-sequences"]
-        == verdict_of["thinking-budget"]
-        == verdict_of["tool-calling"]
-        == "ignored"
-    )
+    assert verdict_of["stop-sequences"] == verdict_of["thinking-budget"] == verdict_of["tool-calling"] == "ignored"
     assert verdict_of["reasoning"] == "inconclusive"
 
 
@@ -209,17 +184,11 @@ async def test_the_token_limit_parameter_is_found(tmp_path: Path) -> None:
     assert results["stop-sequences"].verdict == "supported"
 
 
-@pytest.mark.parametrize(
-    "fail", [Fail(429), Fail(503), Fail(401)], ids=["rate limit", "outage", "key"]
-)
+@pytest.mark.parametrize("fail", [Fail(429), Fail(503), Fail(401)], ids=["rate limit", "outage", "key"])
 def test_an_outage_makes_the_rest_inconclusive(fail: Fail, tmp_path: Path) -> None:
     @on_loop
     async def run() -> None:
-        script: list[Step] = [
-            "ok",
-            Reply(calls=(Call("record_reading", {"station": "K", "celsius": 17}),)),
-            fail,
-        ]
+        script: list[Step] = ["ok", Reply(calls=(Call("record_reading", {"station": "K", "celsius": 17}),)), fail]
         async with FakeOpenAI(script, behaviour=obedient) as fake:
             report = await probe(fake, "gpt-4o", tmp_path, ["tools", "stop", "image"])
         assert verdicts(report) == {
@@ -327,9 +296,7 @@ async def test_results_are_evidence_for_the_next_negotiation(tmp_path: Path) -> 
         report = await probe(fake, "gpt-4o", tmp_path, ["stop"])
     with ledger(tmp_path) as opened_ledger:
         record(opened_ledger, *report.observations)
-        known = default_catalog().extended(
-            configured={"local": "openai"}, evidence=read_evidence(opened_ledger)
-        )
+        known = default_catalog().extended(configured={"local": "openai"}, evidence=read_evidence(opened_ledger))
     verdict = negotiate("stop-sequences", known.resolve("local", "gpt-4o"))
     assert not verdict.ok
     evidence = verdict.findings[0].claim.evidence

@@ -6,14 +6,7 @@ from collections.abc import AsyncIterator
 
 from modelpact.identity import SIGNATURE_HEADER
 from modelpact.wire import HttpResponse
-from tests.providers.fake_provider import (
-    Fake,
-    Message,
-    accepted,
-    answer_body,
-    partial_body,
-    streamed,
-)
+from tests.providers.fake_provider import Fake, Message, accepted, answer_body, partial_body, streamed
 
 EVENTS = (("content-type", "text/event-stream"),)
 FLOOD = 100 * 1024 * 1024

@@ -10,9 +10,7 @@ from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Accepted, Partial
 from tests.providers.support import ANY, ECHO
 
-ECHOING = Registration(
-    "echo", "tool", (Offer(ECHO, ANY, ANY, ("sync", "async", "streaming")),), ("discrete",)
-)
+ECHOING = Registration("echo", "tool", (Offer(ECHO, ANY, ANY, ("sync", "async", "streaming")),), ("discrete",))
 COST = (CostLine("discrete", 1),)
 
 

@@ -81,10 +81,7 @@ class World:
 
     def settings(self, name: str, runtime: str) -> ProviderEnvironment:
         return ProviderEnvironment(
-            runtime,
-            self.identity(name).certificate,
-            self.authority.certificate,
-            self.folder / "keyrings" / name,
+            runtime, self.identity(name).certificate, self.authority.certificate, self.folder / "keyrings" / name
         )
 
     def registration(self, name: str, base_url: str = "", **more: Any) -> Registration:
@@ -117,9 +114,7 @@ class World:
         carrier = HttpTransport(me, self.trust, max_bytes=largest)
         runtime = Runtime(ledger, name=name, profile=profile, default_transport=carrier, **more)
         try:
-            async with serve_runtime(
-                runtime, me, self.trust, port=port, maintenance_s=0.05
-            ) as host:
+            async with serve_runtime(runtime, me, self.trust, port=port, maintenance_s=0.05) as host:
                 yield host
         finally:
             runtime.subscriptions.close()
@@ -132,9 +127,7 @@ class World:
             yield client
 
     @asynccontextmanager
-    async def example(
-        self, file: str, name: str, runtime: str, **env: str
-    ) -> AsyncIterator["subprocess.Popen[str]"]:
+    async def example(self, file: str, name: str, runtime: str, **env: str) -> AsyncIterator["subprocess.Popen[str]"]:
         """Run an example as a process of its own."""
         settings = self.settings(name, runtime)
         process = subprocess.Popen(
@@ -179,9 +172,7 @@ def echo_provider(name: str = "echo", **more: Any) -> Provider:
     return provider
 
 
-async def call(
-    client: Client, method: str, url: str, body: Any = None, headers: Any = ()
-) -> tuple[int, Any]:
+async def call(client: Client, method: str, url: str, body: Any = None, headers: Any = ()) -> tuple[int, Any]:
     """Send JSON and return status and JSON."""
     data = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
     async with await client.request(method, url, headers, data) as response:
@@ -220,13 +211,7 @@ def assert_whole(ledger: Ledger) -> None:
             assert (event.sequence, event.previous) == (number, previous), event.id
             body = canonical(event.payload)
             previous = event_hash(
-                event.envelope,
-                event.sequence,
-                event.type,
-                event.time,
-                event.cause,
-                body,
-                event.previous,
+                event.envelope, event.sequence, event.type, event.time, event.cause, body, event.previous
             )
             assert previous == event.hash, event.id
     ends: dict[str, int] = {}

@@ -17,9 +17,7 @@ def signed(world: World, registration: Registration, ring: str, subject: str) ->
 
 
 @on_loop
-async def test_a_provider_rotates_its_certificate_and_stays_registered(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_provider_rotates_its_certificate_and_stays_registered(world: World, ledger: Ledger) -> None:
     """S003-8.5-3: the identity stays verified across a rotation."""
     async with world.hosting(ledger) as host:
         settings = world.settings("turning", host.url)
@@ -29,10 +27,7 @@ async def test_a_provider_rotates_its_certificate_and_stays_registered(
         async with echo_provider("turning").running(settings) as after:
             assert after.identity != before.identity
             assert (await host.runtime.invoke("turning", ECHO, {})).state == "completed"
-    kinds = [
-        (event.type, event.payload.get("from"), event.payload.get("to"))
-        for event in ledger.events("registry")
-    ]
+    kinds = [(event.type, event.payload.get("from"), event.payload.get("to")) for event in ledger.events("registry")]
     assert ("key.rotated", before.identity, after.identity) in kinds
     assert "provider.deregistered" not in [kind for kind, _, _ in kinds]
     assert flags(ledger) == []
@@ -40,9 +35,7 @@ async def test_a_provider_rotates_its_certificate_and_stays_registered(
 
 
 @on_loop
-async def test_a_certificate_alone_does_not_take_over_the_name(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_certificate_alone_does_not_take_over_the_name(world: World, ledger: Ledger) -> None:
     """S003-8.5-5: a request whose authentication is not valid is refused."""
     async with world.hosting(ledger) as host:
         mine = world.registration("steady", "https://127.0.0.1:1")
@@ -51,9 +44,7 @@ async def test_a_certificate_alone_does_not_take_over_the_name(
         name, thief = "providers/steady", "steady-thief"
         other = world.registration("steady", "https://127.0.0.1:2")
         assert other.identity != mine.identity
-        new_key = msgspec.structs.replace(
-            other, signing_key=world.keyring(thief).public_keys.current.raw.hex()
-        )
+        new_key = msgspec.structs.replace(other, signing_key=world.keyring(thief).public_keys.current.raw.hex())
         async with world.client("steady") as client:
             url = f"{host.url}/v1/providers"
             for body, headers in (

@@ -45,16 +45,10 @@ async def test_only_digests_are_stored(ledger: Ledger) -> None:
     assert (done.state, done.output, done.kept) == ("completed", other, False)
     assert MARK[::-1] not in stored(ledger)
     invocation = runtime.find(done.id)
-    assert (invocation.input, invocation.output) == (
-        ContentDigest(digest(other)),
-        ContentDigest(digest(other)),
-    )
+    assert (invocation.input, invocation.output) == (ContentDigest(digest(other)), ContentDigest(digest(other)))
     assert not invocation.kept
     assert runtime.find(with_content.id).output == value
-    shapes = [
-        [(event.type, set(event.payload)) for event in events_of(ledger, at)]
-        for at in (with_content, done)
-    ]
+    shapes = [[(event.type, set(event.payload)) for event in events_of(ledger, at)] for at in (with_content, done)]
     assert shapes[0] == shapes[1]
     opened, settled = events_of(ledger, done)
     assert (opened.payload["input"], settled.payload["output"]) == (digest(other), digest(other))
@@ -75,25 +69,17 @@ async def test_a_stream_that_is_not_kept_takes_as_many_writes_as_a_call(world: W
         assert isinstance(ledger, Counting)
         runtime = echoing(ledger)
         value = {"secret": MARK, "pieces": 100}
-        opened = await runtime.invoke(
-            "echo", ECHO, value, semantics="streaming", keep_content=False
-        )
+        opened = await runtime.invoke("echo", ECHO, value, semantics="streaming", keep_content=False)
         *pieces, done = [item async for item in runtime.stream(opened)]
         assert ledger.writes == 2
         assert isinstance(done, Invocation)
         assert (done.state, done.output, done.partials) == ("completed", value, 100)
         contents = [piece.content for piece in pieces if isinstance(piece, Partial)]
         assert [content["piece"] for content in contents] == list(range(1, 101))
-        assert [event.type for event in events_of(ledger, done)] == [
-            "capability.invoked",
-            "capability.completed",
-        ]
+        assert [event.type for event in events_of(ledger, done)] == ["capability.invoked", "capability.completed"]
         lines = b"".join(msgspec.json.encode(content) + b"\n" for content in contents)
         recorded = events_of(ledger, done)[-1].payload["partials"]
-        assert recorded == {
-            "count": 100,
-            "digest": f"sha256:{hashlib.sha256(lines).hexdigest()}",
-        }
+        assert recorded == {"count": 100, "digest": f"sha256:{hashlib.sha256(lines).hexdigest()}"}
         assert runtime.find(done.id).partials == 100
         assert MARK not in stored(ledger)
         assert runtime.lifecycle.digests == {}
@@ -161,9 +147,7 @@ async def test_partials_out_of_order_are_a_violation(ledger: Ledger) -> None:
 
 
 @on_loop
-async def test_after_a_restart_it_fails_as_interrupted_with_an_estimated_cost(
-    world: World,
-) -> None:
+async def test_after_a_restart_it_fails_as_interrupted_with_an_estimated_cost(world: World) -> None:
     """8.4: outstanding invocations are persisted; one without its content cannot be sent again."""
     with Ledger.open(world.store) as ledger:
         carrier = Echo()
@@ -201,10 +185,7 @@ async def test_an_idempotency_key_returns_the_record_without_the_answer(ledger: 
     runtime = echoing(ledger, carrier)
     value = {"secret": MARK}
     first, *others = await asyncio.gather(
-        *(
-            runtime.invoke("echo", ECHO, value, idempotency_key="once", keep_content=False)
-            for _ in range(4)
-        )
+        *(runtime.invoke("echo", ECHO, value, idempotency_key="once", keep_content=False) for _ in range(4))
     )
     assert {invocation.id for invocation in others} == {first.id}
     assert carrier.received == [first.id]
@@ -216,9 +197,7 @@ async def test_an_idempotency_key_returns_the_record_without_the_answer(ledger: 
 
 
 @on_loop
-async def test_asynchronous_invocations_keep_their_content(
-    lite: World, lite_ledger: Ledger
-) -> None:
+async def test_asynchronous_invocations_keep_their_content(lite: World, lite_ledger: Ledger) -> None:
     with pytest.raises(InputError, match="answered by way of the store"):
         await echoing(lite_ledger).invoke("echo", ECHO, {}, semantics="async", keep_content=False)
     assert lite_ledger.events("invocations/runtime") == []
@@ -229,9 +208,7 @@ async def test_asynchronous_invocations_keep_their_content(
             return accepted(fake, message)
 
         fake.behaviour = promises
-        opened = await host.runtime.invoke(
-            "fake", ECHO, {}, semantics="streaming", keep_content=False
-        )
+        opened = await host.runtime.invoke("fake", ECHO, {}, semantics="streaming", keep_content=False)
         (done,) = [item async for item in host.runtime.stream(opened)]
         assert isinstance(done, Invocation)
         assert (done.state, str(done.error).partition(":")[0]) == ("failed", "not_kept")

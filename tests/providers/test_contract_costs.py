@@ -11,17 +11,7 @@ from modelpact.providers.sdk import CapabilityCall, Provider
 from modelpact.wire import HttpResponse
 from tests.providers.fake_provider import COST, Fake, Message, faking, right
 from tests.providers.faulty_behaviours import breaks_down, forged, hangs
-from tests.providers.support import (
-    ANY,
-    ECHO,
-    World,
-    assert_whole,
-    call,
-    events_of,
-    flags,
-    on_loop,
-    settling,
-)
+from tests.providers.support import ANY, ECHO, World, assert_whole, call, events_of, flags, on_loop, settling
 
 
 async def fails(fake: Fake, message: Message) -> HttpResponse:
@@ -32,9 +22,7 @@ async def fails(fake: Fake, message: Message) -> HttpResponse:
 
 
 @on_loop
-async def test_every_invocation_has_a_cost_record_in_its_event(
-    world: World, ledger: Ledger
-) -> None:
+async def test_every_invocation_has_a_cost_record_in_its_event(world: World, ledger: Ledger) -> None:
     """S003-8.3-1, S003-8.3-4: each invocation ends in a cost record, in its settling event."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
@@ -51,9 +39,7 @@ async def test_every_invocation_has_a_cost_record_in_its_event(
             fake.behaviour = behaviour
             done = await runtime.invoke("fake", ECHO, {}, attribution=attribution, deadline_s=0.5)
             ended.append((done, kind, estimated))
-        opened = await runtime.invoke(
-            "fake", ECHO, {}, semantics="streaming", attribution=attribution
-        )
+        opened = await runtime.invoke("fake", ECHO, {}, semantics="streaming", attribution=attribution)
         cancelled = await runtime.cancel(opened.id, "not needed")
         ended.append((cancelled, "capability.cancelled", True))
         for invocation, kind, estimated in ended:
@@ -62,10 +48,7 @@ async def test_every_invocation_has_a_cost_record_in_its_event(
             assert (event.type, event.cause) == (kind, invocation.event)
             assert cost["lines"]
             assert cost.get("estimate", False) is estimated, kind
-            assert (cost["attribution"]["provider"], cost["attribution"]["worker"]) == (
-                "fake",
-                "w1",
-            )
+            assert (cost["attribution"]["provider"], cost["attribution"]["worker"]) == ("fake", "w1")
             events = [event for event in events_of(ledger, invocation) if "cost" in event.payload]
             assert events == [event], "one record, in one event"
     assert_whole(ledger)
@@ -110,9 +93,7 @@ async def test_cost_is_reported_in_the_registered_units(
 
 
 @on_loop
-async def test_an_estimate_is_marked_and_its_correction_refers_to_the_event(
-    world: World, ledger: Ledger
-) -> None:
+async def test_an_estimate_is_marked_and_its_correction_refers_to_the_event(world: World, ledger: Ledger) -> None:
     """S003-8.3-5, S003-8.3-7: an estimate is marked; its correction refers to the event."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
@@ -158,10 +139,7 @@ async def test_a_provider_of_the_sdk_estimates_and_corrects(world: World, ledger
         call.estimate()
         return value
 
-    async with (
-        world.hosting(ledger) as host,
-        provider.running(world.settings("echo", host.url)),
-    ):
+    async with world.hosting(ledger) as host, provider.running(world.settings("echo", host.url)):
         done = await host.runtime.invoke("echo", ECHO, {})
         estimate = settling(ledger, done).payload["cost"]
         assert (estimate["estimate"], estimate["lines"][0]["amount"]) == (True, 3)

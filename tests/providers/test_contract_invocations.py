@@ -15,16 +15,7 @@ from modelpact.vocabulary.errors import InputError
 from modelpact.wire import HttpResponse
 from tests.providers.fake_provider import Fake, Message, answer_body, faking, right
 from tests.providers.faulty_behaviours import EVENTS, final, hangs, piece
-from tests.providers.support import (
-    ANY,
-    ECHO,
-    World,
-    assert_whole,
-    call,
-    echo_provider,
-    flags,
-    on_loop,
-)
+from tests.providers.support import ANY, ECHO, World, assert_whole, call, echo_provider, flags, on_loop
 
 
 @on_loop
@@ -49,11 +40,7 @@ async def test_a_synchronous_response_is_bounded_in_time(world: World, ledger: L
 @on_loop
 async def test_an_asynchronous_response_blocks_nobody(world: World, ledger: Ledger) -> None:
     """S003-8.2-3: acknowledged first, delivered when it arrives."""
-    async with (
-        world.hosting(ledger) as host,
-        faking(world) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger) as host, faking(world) as fake, world.client("fake") as mine:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         opened = await runtime.invoke("fake", ECHO, {}, semantics="async")
@@ -105,10 +92,7 @@ async def test_partial_responses_arrive_during_the_stream(world: World, ledger: 
 @on_loop
 async def test_all_three_semantics_are_supported(world: World, ledger: Ledger) -> None:
     """S003-8.2-6: a runtime supports all three forms."""
-    async with (
-        world.hosting(ledger) as host,
-        echo_provider().running(world.settings("echo", host.url)),
-    ):
+    async with world.hosting(ledger) as host, echo_provider().running(world.settings("echo", host.url)):
         runtime = host.runtime
         done = await runtime.invoke("echo", ECHO, {"way": "sync"})
         assert (done.state, done.output) == ("completed", {"way": "sync"})
@@ -125,9 +109,7 @@ async def test_all_three_semantics_are_supported(world: World, ledger: Ledger) -
 
 
 @on_loop
-async def test_an_overdue_stream_is_cancelled_before_its_failure_is_yielded(
-    world: World, ledger: Ledger
-) -> None:
+async def test_an_overdue_stream_is_cancelled_before_its_failure_is_yielded(world: World, ledger: Ledger) -> None:
     """The provider is notified even if the consumer stops at the failure."""
 
     async def stalls(fake: Fake, message: Message) -> HttpResponse:
@@ -155,9 +137,7 @@ async def test_an_overdue_stream_is_cancelled_before_its_failure_is_yielded(
 
 @pytest.mark.parametrize(("status", "refused"), [(204, False), (404, False), (500, True)])
 @on_loop
-async def test_a_refused_cancellation_is_reported(
-    world: World, ledger: Ledger, status: int, refused: bool
-) -> None:
+async def test_a_refused_cancellation_is_reported(world: World, ledger: Ledger, status: int, refused: bool) -> None:
     """A provider may not know the invocation (404); any other refusal is reported."""
     reports: list[str] = []
     async with world.hosting(ledger) as host, faking(world) as fake:

@@ -9,31 +9,16 @@ from modelpact.ledger import Ledger
 from modelpact.providers.contract import ComplianceProfile, ContractError, Offer, Rate
 from modelpact.providers.runtime.registry import list_providers
 from tests.providers.fake_provider import COST, answer_body, faking
-from tests.providers.support import (
-    ANY,
-    ECHO,
-    World,
-    assert_whole,
-    call,
-    echo_provider,
-    flags,
-    on_loop,
-    settling,
-    until,
-)
+from tests.providers.support import ANY, ECHO, World, assert_whole, call, echo_provider, flags, on_loop, settling, until
 
 NOWHERE = "https://127.0.0.1:1"
 
 
 @on_loop
-async def test_a_registration_presents_all_that_the_runtime_needs(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_registration_presents_all_that_the_runtime_needs(world: World, ledger: Ledger) -> None:
     """S003-8.1-2: identity, capabilities, schemas, prices, currency, units."""
     offer = Offer(ECHO, {"type": "object"}, {"type": "object"}, rates=(Rate("discrete", 5),))
-    good = world.registration(
-        "shop", NOWHERE, offers=(offer,), units=("discrete", "currency"), currency="EUR"
-    )
+    good = world.registration("shop", NOWHERE, offers=(offer,), units=("discrete", "currency"), currency="EUR")
     registration = msgspec.to_builtins(good)
     change: dict[str, Any]
     async with world.hosting(ledger) as host, world.client("shop") as mine:
@@ -47,9 +32,7 @@ async def test_a_registration_presents_all_that_the_runtime_needs(
             {"currency": ""},
             {"units": ["discrete"], "currency": ""},  # prices, and no money to name them in
         ):
-            status, response = await call(
-                mine, "POST", f"{host.url}/v1/providers", {**registration, **change}
-            )
+            status, response = await call(mine, "POST", f"{host.url}/v1/providers", {**registration, **change})
             assert status in (400, 403), change
             assert response["error"]["message"]
         assert list_providers(host.runtime.ledger) == []
@@ -59,9 +42,7 @@ async def test_a_registration_presents_all_that_the_runtime_needs(
 
 
 @on_loop
-async def test_identity_is_verified_and_the_registration_persisted(
-    world: World, ledger: Ledger
-) -> None:
+async def test_identity_is_verified_and_the_registration_persisted(world: World, ledger: Ledger) -> None:
     """S003-8.1-3, S003-8.1-4: the identity is verified and the registration persisted."""
     async with world.hosting(ledger) as host, world.client("echo") as mine:
         url = f"{host.url}/v1/providers"
@@ -85,17 +66,11 @@ async def test_identity_is_verified_and_the_registration_persisted(
 
 @pytest.mark.parametrize("category", ["model", "tool", "knowledge", "human"])
 @on_loop
-async def test_every_invocable_kind_is_registered_invoked_and_paid(
-    world: World, ledger: Ledger, category: str
-) -> None:
+async def test_every_invocable_kind_is_registered_invoked_and_paid(world: World, ledger: Ledger, category: str) -> None:
     """S003-8-3, S003-8.1-5: model, tool, knowledge and human providers receive invocations and
     respond.
     """
-    async with (
-        world.hosting(ledger) as host,
-        faking(world, category=category) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger) as host, faking(world, category=category) as fake, world.client("fake") as mine:
         url = f"{host.url}/v1/providers"
         assert (await call(mine, "POST", url, fake.registration))[0] == 201
         done = await host.runtime.invoke("fake", ECHO, {"asked": category})
@@ -109,18 +84,12 @@ async def test_every_invocable_kind_is_registered_invoked_and_paid(
 async def test_a_provider_may_emit_signals_too(world: World, ledger: Ledger) -> None:
     """S003-8.1-6: a provider may also emit signals."""
     provider = echo_provider(max_latency_ms=30_000)
-    async with (
-        world.hosting(ledger) as host,
-        provider.running(world.settings("echo", host.url)),
-    ):
+    async with world.hosting(ledger) as host, provider.running(world.settings("echo", host.url)):
         await provider.emit("echo.woke", {"n": 1})
         done = await host.runtime.invoke("echo", ECHO, {"a": 1})
         await provider.emit("echo.slept", {"n": 2})
         assert done.state == "completed"
-        assert [event.type for event in host.runtime.signal_inbox.after("echo")] == [
-            "echo.woke",
-            "echo.slept",
-        ]
+        assert [event.type for event in host.runtime.signal_inbox.after("echo")] == ["echo.woke", "echo.slept"]
     assert flags(ledger) == []
     assert_whole(ledger)
 
@@ -170,11 +139,7 @@ async def test_after_deregistration_nothing_is_routed(
     say.
     """
     profile = ComplianceProfile("p", on_deregistration=policy) if by == "profile" else None
-    async with (
-        world.hosting(ledger, profile=profile) as host,
-        faking(world) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger, profile=profile) as host, faking(world) as fake, world.client("fake") as mine:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         opened = await runtime.invoke("fake", ECHO, {"a": 1}, semantics="async")
@@ -202,9 +167,7 @@ async def test_after_deregistration_nothing_is_routed(
 
 
 @on_loop
-async def test_a_provider_of_the_sdk_goes_through_all_three_phases(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_provider_of_the_sdk_goes_through_all_three_phases(world: World, ledger: Ledger) -> None:
     """S003-8-1, S003-8-2, S003-8.1-1: the interface, and the three phases of the lifecycle."""
     async with world.hosting(ledger) as host:
         registry = host.runtime.registry
@@ -223,10 +186,7 @@ async def test_a_provider_of_the_sdk_goes_through_all_three_phases(
 @on_loop
 async def test_only_the_provider_itself_deregisters(world: World, ledger: Ledger) -> None:
     """S003-8.1-7: a provider deregisters itself, not another."""
-    async with (
-        world.hosting(ledger) as host,
-        world.client("rival") as theirs,
-    ):
+    async with world.hosting(ledger) as host, world.client("rival") as theirs:
         host.runtime.registry.register(world.registration("echo", NOWHERE))
         host.runtime.registry.register(world.registration("rival", NOWHERE))
         status, response = await call(theirs, "DELETE", f"{host.url}/v1/providers/echo")

@@ -14,18 +14,14 @@ from tests.providers.support import ECHO, World, assert_whole, call, events_of, 
 @pytest.mark.parametrize("category", ["tool", "human"])
 @pytest.mark.parametrize("after", ["main", "another"])
 @on_loop
-async def test_responses_after_a_restart_find_their_invocation(
-    world: World, category: str, after: str
-) -> None:
+async def test_responses_after_a_restart_find_their_invocation(world: World, category: str, after: str) -> None:
     """S003-8.4-1..3: open invocations persist; late responses find their opening event."""
     async with faking(world, category=category) as fake, world.client("fake") as mine:
         with Ledger.open(world.store) as ledger:
             async with world.hosting(ledger) as host:
                 host.runtime.registry.register(fake.registration)
                 opened, other = [
-                    await host.runtime.invoke(
-                        "fake", ECHO, {"q": n}, semantics="async", deadline_s=None
-                    )
+                    await host.runtime.invoke("fake", ECHO, {"q": n}, semantics="async", deadline_s=None)
                     for n in (1, 2)
                 ]
                 first = partial_body(opened.id, 1, {"half": 1})
@@ -38,9 +34,7 @@ async def test_responses_after_a_restart_find_their_invocation(
                 status, response = await call(mine, "GET", url)
                 assert (status, response["state"], response["partials"]) == (200, "open", 1)
                 body = answer_body(opened.id, {"after": "restart"})
-                status, response = await call(
-                    mine, "POST", f"{url}/response", body, fake.headers(opened.id, body, 2)
-                )
+                status, response = await call(mine, "POST", f"{url}/response", body, fake.headers(opened.id, body, 2))
                 assert (status, response["state"]) == (200, "completed")
                 done = host.runtime.find(opened.id)
                 assert done.output == {"after": "restart"}
@@ -59,9 +53,7 @@ async def test_the_id_is_issued_with_the_invocation(world: World, ledger: Ledger
 
     async def looks(fake: Fake, message: Message) -> HttpResponse:
         events = ledger.events("invocations/main")
-        recorded.extend(
-            event.payload["invocation"] for event in events if event.type == "capability.invoked"
-        )
+        recorded.extend(event.payload["invocation"] for event in events if event.type == "capability.invoked")
         return fake.answer(message["invocationId"], {})
 
     async with world.hosting(ledger) as host, faking(world) as fake:
@@ -107,9 +99,7 @@ async def nameless_end(fake: Fake, message: Message) -> HttpResponse:
     ],
 )
 @on_loop
-async def test_the_id_is_on_every_response(
-    world: World, ledger: Ledger, semantics: Any, behaviour: Any
-) -> None:
+async def test_the_id_is_on_every_response(world: World, ledger: Ledger, semantics: Any, behaviour: Any) -> None:
     """S003-8.4-4, S003-8.4-6: the id is on every response, partial and final."""
     async with world.hosting(ledger) as host, faking(world) as fake:
         runtime = host.runtime
@@ -127,11 +117,7 @@ async def test_the_id_is_on_every_response(
 @on_loop
 async def test_the_id_is_on_every_late_response(world: World, ledger: Ledger) -> None:
     """S003-8.4-6: the id is on every response, late ones too."""
-    async with (
-        world.hosting(ledger) as host,
-        faking(world) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger) as host, faking(world) as fake, world.client("fake") as mine:
         host.runtime.registry.register(fake.registration)
         fake.behaviour = only_promises
         opened = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
@@ -146,10 +132,7 @@ async def test_the_id_is_on_every_late_response(world: World, ledger: Ledger) ->
             headers = fake.headers(opened.id, body)
             status, response = await call(mine, "POST", f"{url}/{path}", body, headers)
             assert (status, response["error"]["code"]) == (403, "breach"), path
-        assert [item.state for item in map(host.runtime.find, (opened.id, other.id))] == [
-            "open",
-            "open",
-        ]
+        assert [item.state for item in map(host.runtime.find, (opened.id, other.id))] == ["open", "open"]
         assert flags(ledger) == [
             ("fake", "invalid_response"),
             ("fake", "invalid_response"),

@@ -13,16 +13,7 @@ from modelpact.providers.contract import ComplianceProfile, ContractError
 from modelpact.providers.runtime.registry import list_providers
 from modelpact.wire import Client, HttpRequest, HttpResponse, WireError, serve
 from tests.providers.fake_provider import faking
-from tests.providers.support import (
-    ECHO,
-    World,
-    assert_whole,
-    call,
-    echo_provider,
-    flags,
-    on_loop,
-    until,
-)
+from tests.providers.support import ECHO, World, assert_whole, call, echo_provider, flags, on_loop, until
 from tests.providers.tls_tap import tapped
 
 NOWHERE = "https://127.0.0.1:1"
@@ -72,9 +63,7 @@ async def test_the_runtime_calls_only_known_providers(world: World, ledger: Ledg
 
 
 @on_loop
-async def test_the_provider_answers_only_a_runtime_that_it_knows(
-    world: World, ledger: Ledger
-) -> None:
+async def test_the_provider_answers_only_a_runtime_that_it_knows(world: World, ledger: Ledger) -> None:
     """S003-8.5-4: a verified identity of the runtime."""
     paths: list[str] = []
 
@@ -102,26 +91,18 @@ async def test_the_provider_answers_only_a_runtime_that_it_knows(
 
 
 @on_loop
-async def test_a_provider_refuses_a_runtime_that_is_not_pinned(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_provider_refuses_a_runtime_that_is_not_pinned(world: World, ledger: Ledger) -> None:
     """S003-8.5-5: the provider refuses."""
     world.identity("main", "runtime")
     world.identity("second", "runtime")
-    async with (
-        world.hosting(ledger) as host,
-        world.hosting(ledger, name="second") as second,
-    ):
+    async with world.hosting(ledger) as host, world.hosting(ledger, name="second") as second:
         settings = world.settings("echo", host.url)
         pinned = msgspec.structs.replace(settings, runtime_pin=world.fingerprint("main"))
         async with echo_provider().running(pinned):
             done = await host.runtime.invoke("echo", ECHO, {"a": 1})
             assert done.state == "completed"
             refused = await second.runtime.invoke("echo", ECHO, {"a": 1})
-            assert (refused.state, str(refused.error).partition(":")[0]) == (
-                "failed",
-                "unreachable",
-            )
+            assert (refused.state, str(refused.error).partition(":")[0]) == ("failed", "unreachable")
     assert flags(ledger) == []
     assert_whole(ledger)
 
@@ -150,11 +131,7 @@ async def test_the_runtime_refuses_a_revoked_provider(world: World, ledger: Ledg
 async def test_nobody_on_the_way_reads_or_changes_anything(world: World, ledger: Ledger) -> None:
     """S003-8.5-2: authenticated, integrity-protected, confidential transport."""
     name, secret = "what-is-asked", "what-is-answered"
-    async with (
-        world.hosting(ledger) as host,
-        faking(world) as fake,
-        tapped(fake.registration) as (tap, through),
-    ):
+    async with world.hosting(ledger) as host, faking(world) as fake, tapped(fake.registration) as (tap, through):
         runtime = host.runtime
         runtime.registry.register(through)
         done = await runtime.invoke("fake", ECHO, {name: secret})
@@ -177,10 +154,7 @@ async def test_nobody_on_the_way_reads_or_changes_anything(world: World, ledger:
 @on_loop
 async def test_plain_text_gets_no_answer(world: World, ledger: Ledger) -> None:
     """S003-8.5-2: nothing without TLS."""
-    async with (
-        world.hosting(ledger) as host,
-        echo_provider().running(world.settings("echo", host.url)) as registration,
-    ):
+    async with world.hosting(ledger) as host, echo_provider().running(world.settings("echo", host.url)) as registration:
         for url in (host.url, registration.base_url):
             port = int(url.rpartition(":")[2])
             reader, writer = await asyncio.open_connection("127.0.0.1", port)

@@ -10,16 +10,7 @@ from modelpact.providers.contract import ComplianceProfile, ContractError, Offer
 from modelpact.wire import HttpResponse
 from tests.providers.fake_provider import Behaviour, Fake, Message, answer_body, faking
 from tests.providers.faulty_behaviours import forged
-from tests.providers.support import (
-    ANY,
-    ECHO,
-    World,
-    assert_whole,
-    call,
-    flags,
-    on_loop,
-    settling,
-)
+from tests.providers.support import ANY, ECHO, World, assert_whole, call, flags, on_loop, settling
 
 PRICED: dict[str, Any] = {
     "offers": (Offer(ECHO, ANY, ANY, ("sync", "async"), rates=(Rate("discrete", 2_000_000),)),),
@@ -43,11 +34,7 @@ async def not_an_object(fake: Fake, message: Message) -> HttpResponse:
 @on_loop
 async def test_money_is_recomputed_from_the_registered_rates(world: World, ledger: Ledger) -> None:
     """S003-8.5-6, S003-8.5-7: a misrepresented cost is flagged."""
-    async with (
-        world.hosting(ledger) as host,
-        faking(world, **PRICED) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger) as host, faking(world, **PRICED) as fake, world.client("fake") as mine:
         host.runtime.registry.register(fake.registration)
         fake.behaviour = charging(2_000)
         good = await host.runtime.invoke("fake", ECHO, {})
@@ -64,11 +51,7 @@ async def test_money_is_recomputed_from_the_registered_rates(world: World, ledge
         message = {"id": "c", "invocationId": good.id, "cost": wrong}
         body = msgspec.json.encode(message)
         status, response = await call(
-            mine,
-            "POST",
-            f"{host.url}/v1/costs/corrections",
-            body,
-            fake.headers(good.id, body, 2),
+            mine, "POST", f"{host.url}/v1/costs/corrections", body, fake.headers(good.id, body, 2)
         )
         assert (status, response["error"]["violation"]) == (403, "misstated_cost")
     assert flags(ledger) == [("fake", "misstated_cost")] * 2
@@ -89,19 +72,11 @@ STRICT = ComplianceProfile("strict", on_deregistration="cancel", on_violation="d
 )
 @on_loop
 async def test_violations_are_flagged_and_the_profile_decides(
-    world: World,
-    ledger: Ledger,
-    behaviour: Behaviour,
-    violation: str,
-    settled: str,
-    profile: ComplianceProfile,
+    world: World, ledger: Ledger, behaviour: Behaviour, violation: str, settled: str, profile: ComplianceProfile
 ) -> None:
     """S003-8.5-6..9: flagged in the audit envelope; the profile decides on deregistration."""
     strict = profile == STRICT
-    async with (
-        world.hosting(ledger, profile=profile) as host,
-        faking(world, **PRICED) as fake,
-    ):
+    async with world.hosting(ledger, profile=profile) as host, faking(world, **PRICED) as fake:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         waiting = await runtime.invoke("fake", ECHO, {}, semantics="async")
@@ -123,11 +98,7 @@ async def test_violations_are_flagged_and_the_profile_decides(
 @on_loop
 async def test_an_operator_brings_back_an_expelled_provider(world: World, ledger: Ledger) -> None:
     """S003-8.5-8: an expelled provider does not come back by itself."""
-    async with (
-        world.hosting(ledger, profile=STRICT) as host,
-        faking(world) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger, profile=STRICT) as host, faking(world) as fake, world.client("fake") as mine:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         fake.behaviour = not_an_object
@@ -145,19 +116,13 @@ async def test_an_operator_brings_back_an_expelled_provider(world: World, ledger
 async def test_a_late_violation_expels_as_well(world: World, ledger: Ledger) -> None:
     """S003-8.5-7: a late response is judged alike."""
     strict = ComplianceProfile("strict", on_deregistration="drain", on_violation="deregister")
-    async with (
-        world.hosting(ledger, profile=strict) as host,
-        faking(world) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger, profile=strict) as host, faking(world) as fake, world.client("fake") as mine:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         opened = await runtime.invoke("fake", ECHO, {}, semantics="async")
         url = f"{host.url}/v1/invocations/{opened.id}/response"
         body = answer_body(opened.id, {})
-        answers: list[Any] = [
-            await call(mine, "POST", url, body, fake.headers(opened.id, body)) for _ in range(2)
-        ]
+        answers: list[Any] = [await call(mine, "POST", url, body, fake.headers(opened.id, body)) for _ in range(2)]
         assert [status for status, _ in answers] == [200, 409]
         registered = runtime.registry.find("fake")
         assert registered is not None

@@ -25,14 +25,10 @@ async def test_a_transport_that_estimates_costs_is_asked(lite_ledger: Ledger) ->
     for estimate, expected in ((None, 7), (mine, 1), ((), None)):
         attribution = Attribution(worker="w", provider="a liar")
         done = await runtime.invoke("echo", ECHO, value, attribution=attribution, estimate=estimate)
-        assert done.attribution == Attribution(
-            provider="echo", model="m", capability=ECHO, worker="w"
-        )
+        assert done.attribution == Attribution(provider="echo", model="m", capability=ECHO, worker="w")
         opened = lite_ledger.event(done.event)
         assert opened is not None
-        assert [line["amount"] for line in opened.payload["estimate"]] == (
-            [] if expected is None else [expected]
-        )
+        assert [line["amount"] for line in opened.payload["estimate"]] == ([] if expected is None else [expected])
         assert opened.payload["attribution"]["model"] == "m"
 
 

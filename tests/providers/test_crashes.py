@@ -64,9 +64,7 @@ def put_to_the_test(world: World, folder: Path, semantics: str, *steps: str) -> 
         if not steps:
             assert ordeal.survives("send:after") or semantics == "streaming"
             for number in count(1):
-                reached = [
-                    ordeal.survives(f"{number}:{at}") for at in ("before", "inside", "after")
-                ]
+                reached = [ordeal.survives(f"{number}:{at}") for at in ("before", "inside", "after")]
                 assert reached in ([True] * 3, [False] * 3)
                 if not reached[0]:
                     break
@@ -85,9 +83,7 @@ def put_to_the_test(world: World, folder: Path, semantics: str, *steps: str) -> 
         ("streaming", "bus:capability.partial"),
     ],
 )
-def test_a_killed_runtime_loses_nothing(
-    world: World, tmp_path: Path, semantics: str, step: str
-) -> None:
+def test_a_killed_runtime_loses_nothing(world: World, tmp_path: Path, semantics: str, step: str) -> None:
     """MP-P5: nothing acknowledged is lost, no invocation is answered twice."""
     put_to_the_test(world, tmp_path, semantics, step)
 
@@ -117,11 +113,7 @@ def test_a_disk_that_fills_up_under_a_runtime(lite: World, tmp_path: Path) -> No
     with Ledger.open(lite.store) as ledger:
         runtime = Runtime(ledger)
         assert all(runtime.find(line[0]).state == "completed" for line in settled)
-        left = [
-            invocation
-            for invocation in runtime.invocations(limit=1_000)
-            if invocation.state != "completed"
-        ]
+        left = [invocation for invocation in runtime.invocations(limit=1_000) if invocation.state != "completed"]
         assert len(left) <= 1, "at most the one that the full disk interrupted"
         assert all(str(item.error).startswith(("interrupted", "deadline")) for item in left)
         assert flags(ledger) == []

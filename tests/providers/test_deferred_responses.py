@@ -13,15 +13,7 @@ from modelpact.providers.transport import Partial
 from modelpact.wire import WireError
 from tests.providers.fake_provider import answer_body, faking, partial_body
 from tests.providers.faulty_behaviours import FLOOD, only_promises
-from tests.providers.support import (
-    ECHO,
-    World,
-    assert_whole,
-    call,
-    flags,
-    on_loop,
-    until,
-)
+from tests.providers.support import ECHO, World, assert_whole, call, flags, on_loop, until
 
 
 @on_loop
@@ -80,11 +72,7 @@ async def test_deferred_responses_are_verified_too(world: World, ledger: Ledger)
 
 @on_loop
 async def test_partials_must_be_in_order(world: World, ledger: Ledger) -> None:
-    async with (
-        world.hosting(ledger) as host,
-        faking(world) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger) as host, faking(world) as fake, world.client("fake") as mine:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         fake.behaviour = only_promises
@@ -103,14 +91,10 @@ async def test_partials_must_be_in_order(world: World, ledger: Ledger) -> None:
             headers = fake.headers(opened.id, body, number)
             assert (await call(mine, "POST", f"{url}/partials", body, headers))[0] == 200
         body = partial_body(opened.id, 4, {})
-        status, response = await call(
-            mine, "POST", f"{url}/partials", body, fake.headers(opened.id, body, 4)
-        )
+        status, response = await call(mine, "POST", f"{url}/partials", body, fake.headers(opened.id, body, 4))
         assert (status, response["error"]["violation"]) == (403, "reordered_response")
         body = answer_body(opened.id, {"end": 1})
-        status, _ = await call(
-            mine, "POST", f"{url}/response", body, fake.headers(opened.id, body, 3)
-        )
+        status, _ = await call(mine, "POST", f"{url}/response", body, fake.headers(opened.id, body, 3))
         assert status == 200
         await following
         assert [item.content["n"] for item in came[:-1]] == [1, 2]
@@ -119,14 +103,8 @@ async def test_partials_must_be_in_order(world: World, ledger: Ledger) -> None:
 
 
 @on_loop
-async def test_a_response_after_the_deadline_corrects_only_the_cost(
-    world: World, ledger: Ledger
-) -> None:
-    async with (
-        world.hosting(ledger) as host,
-        faking(world) as fake,
-        world.client("fake") as mine,
-    ):
+async def test_a_response_after_the_deadline_corrects_only_the_cost(world: World, ledger: Ledger) -> None:
+    async with world.hosting(ledger) as host, faking(world) as fake, world.client("fake") as mine:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         opened = await runtime.invoke("fake", ECHO, {}, semantics="async", deadline_s=0.2)
@@ -147,11 +125,7 @@ async def test_a_response_after_the_deadline_corrects_only_the_cost(
 
 
 def fail_commits(
-    ledger: Ledger,
-    monkeypatch: pytest.MonkeyPatch,
-    number: int,
-    error: LedgerUnavailable,
-    times: int,
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch, number: int, error: LedgerUnavailable, times: int
 ) -> None:
     """Fail the commits that store a partial; one that is uncertain is kept nevertheless."""
     write_async, remaining = ledger.write_async, times
@@ -187,11 +161,7 @@ async def test_a_deadline_that_passes_while_a_partial_is_not_stored_is_no_violat
     The numbers of the response and of a correction count the partial that the runtime refused.
     """
     fail_commits(ledger, monkeypatch, 2, LedgerUnavailable("away"), 1)
-    async with (
-        world.hosting(ledger) as host,
-        faking(world) as fake,
-        world.client("fake") as client,
-    ):
+    async with world.hosting(ledger) as host, faking(world) as fake, world.client("fake") as client:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         opened = await runtime.invoke("fake", ECHO, {}, semantics="async", deadline_s=1.0)
@@ -225,11 +195,7 @@ async def test_a_partial_that_is_sent_again_is_stored_once(
 ) -> None:
     """A commit that was uncertain has stored it; or the first delivery is still being written."""
     fail_commits(ledger, monkeypatch, 1, LedgerUncertain("away"), 1)
-    async with (
-        world.hosting(ledger) as host,
-        faking(world) as fake,
-        world.client("fake") as client,
-    ):
+    async with world.hosting(ledger) as host, faking(world) as fake, world.client("fake") as client:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         opened = await runtime.invoke("fake", ECHO, {}, semantics="async")
@@ -262,23 +228,14 @@ async def test_a_partial_that_is_sent_again_is_stored_once(
 
 @pytest.mark.parametrize("path", ["response", "partials"])
 @on_loop
-async def test_a_late_response_that_is_too_long_is_flagged(
-    world: World, ledger: Ledger, path: str
-) -> None:
+async def test_a_late_response_that_is_too_long_is_flagged(world: World, ledger: Ledger, path: str) -> None:
     """MP-P6: a late response of 100 MB is refused, and the next request works."""
-    async with (
-        world.hosting(ledger) as host,
-        faking(world) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger) as host, faking(world) as fake, world.client("fake") as mine:
         host.runtime.registry.register(fake.registration)
         opened = await host.runtime.invoke("fake", ECHO, {}, semantics="async")
         url = f"{host.url}/v1/invocations/{opened.id}"
         text = "x" * (MAX_RESPONSE_BYTES + 1)
-        long = {
-            "response": answer_body(opened.id, {"long": text}),
-            "partials": partial_body(opened.id, 1, text),
-        }[path]
+        long = {"response": answer_body(opened.id, {"long": text}), "partials": partial_body(opened.id, 1, text)}[path]
         headers = fake.headers(opened.id, long)
         status, response = await call(mine, "POST", f"{url}/{path}", long, headers)
         assert (status, response["error"]["violation"]) == (403, "oversized_response")
@@ -308,9 +265,7 @@ async def test_a_late_response_that_is_too_long_is_flagged(
     ],
 )
 @on_loop
-async def test_garbage_is_an_error_and_changes_nothing(
-    world: World, ledger: Ledger, body: bytes
-) -> None:
+async def test_garbage_is_an_error_and_changes_nothing(world: World, ledger: Ledger, body: bytes) -> None:
     async with world.hosting(ledger) as host, world.client("fake") as mine:
         for path in ("/v1/providers", "/v1/costs/corrections", "/v1/signals"):
             status, response = await call(mine, "POST", f"{host.url}{path}", body)

@@ -16,17 +16,7 @@ from modelpact.providers.sdk import runtime_client as standing
 from modelpact.providers.sdk.runtime_client import RefusedByRuntime
 from tests.providers.fake_provider import faking
 from tests.providers.processes.starting import providing
-from tests.providers.support import (
-    ANY,
-    ECHO,
-    World,
-    assert_whole,
-    call,
-    echo_provider,
-    flags,
-    on_loop,
-    until,
-)
+from tests.providers.support import ANY, ECHO, World, assert_whole, call, echo_provider, flags, on_loop, until
 
 STRICT = ComplianceProfile("strict", on_deregistration="cancel", on_violation="deregister")
 
@@ -73,9 +63,7 @@ async def test_a_deregistered_process_exits_with_the_reason(
 
 
 @on_loop
-async def test_an_expelled_process_exits_with_the_reason(
-    world: World, ledger: Ledger, tmp_path: Path
-) -> None:
+async def test_an_expelled_process_exits_with_the_reason(world: World, ledger: Ledger, tmp_path: Path) -> None:
     """S003-8.5-9: a compliance profile may require the deregistration."""
     worked = tmp_path / "worked"
     async with world.hosting(ledger, profile=STRICT) as host, world.client("echo") as mine:
@@ -92,9 +80,7 @@ async def test_an_expelled_process_exits_with_the_reason(
 
 
 @on_loop
-async def test_open_invocations_finish_and_new_ones_are_refused(
-    world: World, ledger: Ledger
-) -> None:
+async def test_open_invocations_finish_and_new_ones_are_refused(world: World, ledger: Ledger) -> None:
     """S003-8.1-9: open invocations may be completed."""
     provider = Provider("slow", "tool", units=("discrete",))
     notices, begun, free = hearing(provider), asyncio.Semaphore(0), asyncio.Event()
@@ -138,25 +124,17 @@ async def test_open_invocations_finish_and_new_ones_are_refused(
 
 
 @on_loop
-async def test_a_provider_without_a_notice_learns_it_from_a_refusal(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_provider_without_a_notice_learns_it_from_a_refusal(world: World, ledger: Ledger) -> None:
     """Every request gets the code `provider_deregistered`."""
     source = Provider("clock", "signal-source", units=("discrete",), max_latency_ms=60_000)
     notices = hearing(source)
-    async with (
-        world.hosting(ledger) as host,
-        source.running(world.settings("clock", host.url)),
-    ):
+    async with world.hosting(ledger) as host, source.running(world.settings("clock", host.url)):
         await source.emit("clock.tick", {})
         await Runtime(ledger).deregister("clock", "from a command that reaches nobody")
         with pytest.raises(RefusedByRuntime, match="provider_deregistered"):
             await source.emit("clock.tick", {})
         gone = await notices.get()
-        assert (gone.state, gone.reason) == (
-            "deregistered",
-            "clock is deregistered; nothing is routed to it",
-        )
+        assert (gone.state, gone.reason) == ("deregistered", "clock is deregistered; nothing is routed to it")
 
 
 @on_loop
@@ -166,10 +144,7 @@ async def test_an_idle_provider_without_a_notice_checks_its_state(
     monkeypatch.setattr(standing, "_CHECK_SECONDS", 0.05)
     provider = echo_provider()
     notices = hearing(provider)
-    async with (
-        world.hosting(ledger) as host,
-        provider.running(world.settings("echo", host.url)),
-    ):
+    async with world.hosting(ledger) as host, provider.running(world.settings("echo", host.url)):
         await Runtime(ledger).deregister("echo", "from a command that reaches nobody")
         assert (await notices.get()).state == "deregistered"
 
@@ -203,9 +178,7 @@ async def test_an_unavailable_runtime_does_not_end_the_registration(
 
 
 @on_loop
-async def test_a_notice_about_another_registration_only_triggers_a_check(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_notice_about_another_registration_only_triggers_a_check(world: World, ledger: Ledger) -> None:
     """A late notice about an earlier registration ends nothing."""
     provider = echo_provider()
     notices = hearing(provider)
@@ -234,21 +207,14 @@ async def test_a_failing_hook_does_not_stop_the_others(world: World, ledger: Led
         raise RuntimeError("no pager")
 
     notices = hearing(provider)
-    async with (
-        world.hosting(ledger) as host,
-        provider.running(world.settings("echo", host.url)),
-    ):
+    async with world.hosting(ledger) as host, provider.running(world.settings("echo", host.url)):
         await host.runtime.deregister("echo")
         assert (await notices.get()).state == "deregistered"
 
 
 @on_loop
 async def test_only_the_provider_itself_gets_its_state(world: World, ledger: Ledger) -> None:
-    async with (
-        world.hosting(ledger) as host,
-        world.client("echo") as mine,
-        world.client("rival") as theirs,
-    ):
+    async with world.hosting(ledger) as host, world.client("echo") as mine, world.client("rival") as theirs:
         event = host.runtime.registry.register(world.registration("echo", "https://127.0.0.1:1"))
         url = f"{host.url}/v1/providers/echo"
         stands = {"provider": "echo", "state": "active", "event": event.id}
@@ -260,9 +226,7 @@ async def test_only_the_provider_itself_gets_its_state(world: World, ledger: Led
 
 
 @on_loop
-async def test_a_source_that_is_expelled_for_a_signal_is_notified(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_source_that_is_expelled_for_a_signal_is_notified(world: World, ledger: Ledger) -> None:
     """S003-8.5-6: it misrepresents cost; its open invocations are cancelled."""
     async with (
         world.hosting(ledger, profile=STRICT) as host,

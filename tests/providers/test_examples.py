@@ -13,16 +13,7 @@ from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.registration import read_registration
 from modelpact.providers.transport import Partial
 from tests.providers.processes.starting import free_port, providing
-from tests.providers.support import (
-    PATIENCE,
-    ROOT,
-    World,
-    assert_whole,
-    events_of,
-    flags,
-    on_loop,
-    until,
-)
+from tests.providers.support import PATIENCE, ROOT, World, assert_whole, events_of, flags, on_loop, until
 
 
 @on_loop
@@ -49,15 +40,10 @@ async def test_a_synchronous_tool(world: World, ledger: Ledger) -> None:
 @on_loop
 async def test_an_asynchronous_tool_that_corrects_its_cost(world: World, ledger: Ledger) -> None:
     """S003-8.3-5..7: an estimate that is marked, and a correction that refers to the event."""
-    async with (
-        world.hosting(ledger) as host,
-        world.example("tool_async.py", "reports", host.url),
-    ):
+    async with world.hosting(ledger) as host, world.example("tool_async.py", "reports", host.url):
         runtime = host.runtime
         await until(lambda: runtime.registry.find("reports"))
-        opened = await runtime.invoke(
-            "reports", "urn:example:report", {"lines": 3}, semantics="async"
-        )
+        opened = await runtime.invoke("reports", "urn:example:report", {"lines": 3}, semantics="async")
         assert opened.state == "open"
         done = await runtime.wait(opened.id)
         assert done.output == {"text": "line 0\nline 1\nline 2"}
@@ -79,10 +65,7 @@ async def test_an_asynchronous_tool_that_corrects_its_cost(world: World, ledger:
 @on_loop
 async def test_a_streaming_model(world: World, ledger: Ledger) -> None:
     """S003-8.2-4: partial responses that end in a final one."""
-    async with (
-        world.hosting(ledger) as host,
-        world.example("model_streaming.py", "babbler", host.url),
-    ):
+    async with world.hosting(ledger) as host, world.example("model_streaming.py", "babbler", host.url):
         runtime = host.runtime
         await until(lambda: runtime.registry.find("babbler"))
         value = {"prompt": "say it", "words": 5}
@@ -106,29 +89,19 @@ async def test_a_streaming_model(world: World, ledger: Ledger) -> None:
 
 @on_loop
 async def test_knowledge(lite: World, lite_ledger: Ledger) -> None:
-    async with (
-        lite.hosting(lite_ledger) as host,
-        lite.example("knowledge_sync.py", "library", host.url),
-    ):
+    async with lite.hosting(lite_ledger) as host, lite.example("knowledge_sync.py", "library", host.url):
         await until(lambda: host.runtime.registry.find("library"))
-        done = await host.runtime.invoke(
-            "library", "urn:example:passages", {"query": "cost of an invocation"}
-        )
+        done = await host.runtime.invoke("library", "urn:example:passages", {"query": "cost of an invocation"})
         assert done.output["passages"][0].startswith("Every invocation ends with a cost")
 
 
 @on_loop
 async def test_a_human_at_a_terminal(lite: World, lite_ledger: Ledger) -> None:
     """S003-8.4-1: asynchronous and human invocations."""
-    async with (
-        lite.hosting(lite_ledger) as host,
-        lite.example("human_async.py", "desk", host.url) as process,
-    ):
+    async with lite.hosting(lite_ledger) as host, lite.example("human_async.py", "desk", host.url) as process:
         runtime = host.runtime
         await until(lambda: runtime.registry.find("desk"))
-        opened = await runtime.invoke(
-            "desk", "urn:example:ask", {"question": "Ship it?"}, semantics="async"
-        )
+        opened = await runtime.invoke("desk", "urn:example:ask", {"question": "Ship it?"}, semantics="async")
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("yes\n")
@@ -141,10 +114,7 @@ async def test_a_human_at_a_terminal(lite: World, lite_ledger: Ledger) -> None:
 @on_loop
 async def test_a_signal_source(world: World, ledger: Ledger) -> None:
     """S003-8-4, S003-8-5: signal sources emit; they share trust and cost."""
-    async with (
-        world.hosting(ledger) as host,
-        world.example("signal_source.py", "heart", host.url, BEATS="20"),
-    ):
+    async with world.hosting(ledger) as host, world.example("signal_source.py", "heart", host.url, BEATS="20"):
         inbox = host.runtime.signal_inbox
         await until(lambda: inbox.last("heart") == 20)
         came = inbox.after("heart")
@@ -158,9 +128,7 @@ async def test_a_signal_source(world: World, ledger: Ledger) -> None:
 
 
 @on_loop
-async def test_a_provider_that_waits_for_its_runtime_can_be_stopped(
-    lite: World, tmp_path: Path
-) -> None:
+async def test_a_provider_that_waits_for_its_runtime_can_be_stopped(lite: World, tmp_path: Path) -> None:
     with providing(lite, "https://127.0.0.1:1", tmp_path / "worked") as process:
         log = tmp_path / "worked.log"
         await until(lambda: "trying again" in log.read_text())

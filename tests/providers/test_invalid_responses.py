@@ -14,16 +14,7 @@ from modelpact.ledger import Ledger
 from tests.providers import faulty_behaviours as bad
 from tests.providers.fake_provider import Behaviour, answer_body, faking, right
 from tests.providers.processes.starting import providing
-from tests.providers.support import (
-    ECHO,
-    World,
-    assert_whole,
-    call,
-    events_of,
-    flags,
-    on_loop,
-    until,
-)
+from tests.providers.support import ECHO, World, assert_whole, call, events_of, flags, on_loop, until
 
 
 @pytest.mark.parametrize(
@@ -108,15 +99,9 @@ async def test_an_invalid_acknowledgement_fails_its_invocation_and_nothing_else(
 
 @pytest.mark.parametrize("semantics", ["sync", "streaming"])
 @on_loop
-async def test_a_second_response_over_another_route(
-    world: World, ledger: Ledger, semantics: Any
-) -> None:
+async def test_a_second_response_over_another_route(world: World, ledger: Ledger, semantics: Any) -> None:
     """MP-P6: a response that was given in place is pushed once more."""
-    async with (
-        world.hosting(ledger) as host,
-        faking(world) as fake,
-        world.client("fake") as mine,
-    ):
+    async with world.hosting(ledger) as host, faking(world) as fake, world.client("fake") as mine:
         runtime = host.runtime
         runtime.registry.register(fake.registration)
         done: Any = await runtime.invoke("fake", ECHO, {"n": 1}, semantics=semantics)
@@ -179,9 +164,7 @@ async def test_a_provider_that_is_unavailable(world: World, ledger: Ledger) -> N
 
 
 @on_loop
-async def test_a_provider_that_is_killed_and_comes_back(
-    world: World, ledger: Ledger, tmp_path: Path
-) -> None:
+async def test_a_provider_that_is_killed_and_comes_back(world: World, ledger: Ledger, tmp_path: Path) -> None:
     """MP-P6: kill -9 of a provider's process while it works."""
     worked = tmp_path / "worked"
     worked.touch()

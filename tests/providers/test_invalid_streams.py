@@ -30,12 +30,7 @@ from tests.providers.support import ECHO, World, assert_whole, flags, on_loop
 )
 @on_loop
 async def test_an_invalid_stream_fails_its_invocation(
-    world: World,
-    ledger: Ledger,
-    behaviour: Behaviour,
-    error: str,
-    flagged: bool,
-    stored: int,
+    world: World, ledger: Ledger, behaviour: Behaviour, error: str, flagged: bool, stored: int
 ) -> None:
     """MP-P6: reorders partial responses, hangs, drips, sends 100 MB, garbage, vanishes."""
     async with world.hosting(ledger) as host, faking(world) as fake:

@@ -34,7 +34,5 @@ async def test_partials_are_deleted_an_hour_after_the_settlement(world: World) -
         assert [item async for item in runtime.follow(old)] == [runtime.find(old)]
         assert runtime.find(old).output == {}
         assert len([item async for item in runtime.follow(new)]) == 3
-        assert ledger.read("SELECT COUNT(*) FROM partials WHERE invocation = ?", (still.id,)) == [
-            (1,)
-        ]
+        assert ledger.read("SELECT COUNT(*) FROM partials WHERE invocation = ?", (still.id,)) == [(1,)]
         await stream.aclose()  # type: ignore[attr-defined]

@@ -25,8 +25,7 @@ def test_three_runtimes_on_one_database(world: World, tmp_path: Path, semantics:
     count = 20
     with providing(world, f"https://127.0.0.1:{ports[0]}", worked):
         running = [
-            Started(world, f"main-{place}", port, semantics=semantics, count=count)
-            for place, port in enumerate(ports)
+            Started(world, f"main-{place}", port, semantics=semantics, count=count) for place, port in enumerate(ports)
         ]
         results = [result.ended() for result in running]
     log = worked.with_suffix(".log").read_text()
@@ -48,11 +47,7 @@ def test_three_runtimes_on_one_database(world: World, tmp_path: Path, semantics:
 @on_loop
 async def test_an_invocation_that_many_end_at_once_is_settled_once(url: str) -> None:
     """A response and two cancellations on three runtimes settle the invocation once."""
-    with (
-        Ledger.open(url) as first_ledger,
-        Ledger.open(url) as second_ledger,
-        Ledger.open(url) as third_ledger,
-    ):
+    with Ledger.open(url) as first_ledger, Ledger.open(url) as second_ledger, Ledger.open(url) as third_ledger:
         first, second, third = (
             Runtime(ledger, name=f"main-{place}")
             for place, ledger in enumerate((first_ledger, second_ledger, third_ledger))
@@ -90,9 +85,7 @@ async def test_a_provider_that_many_expel_at_once_is_expelled_once(url: str) -> 
         for number in range(30):
             first.registry.register(human_registration())
             opened = [
-                await runtime.invoke(
-                    "human", ASK, {"question": "?"}, semantics="async", envelope=f"run-{number}"
-                )
+                await runtime.invoke("human", ASK, {"question": "?"}, semantics="async", envelope=f"run-{number}")
                 for runtime in (first, second)
             ]
             await asyncio.gather(

@@ -6,22 +6,8 @@ from typing import Any
 import pytest
 
 from modelpact import default_catalog
-from modelpact.conversation.message import (
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.message import ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, Tool, ToolChoice
 from modelpact.conversation.response import (
     Finish,
     Response,
@@ -54,9 +40,7 @@ def stream(mock: MockProvider, request: Request = ASK) -> list[StreamEvent]:
 
 def test_without_a_script_it_echoes() -> None:
     assert complete(MockProvider()).text == "You said: Hi"
-    assert (
-        complete(MockProvider(), Request("m", (Message("assistant"),))).text == "You said nothing."
-    )
+    assert complete(MockProvider(), Request("m", (Message("assistant"),))).text == "You said nothing."
 
 
 def test_a_script_is_used_in_order() -> None:
@@ -80,13 +64,7 @@ def test_a_script_can_fail() -> None:
 
 def test_a_stream_equals_the_whole_response() -> None:
     call = ToolUseBlock("1", "now", {})
-    whole = Response(
-        (ThinkingBlock("Hm."), TextBlock("A longer answer."), call),
-        "tool_use",
-        "",
-        Usage(1, 2),
-        "m",
-    )
+    whole = Response((ThinkingBlock("Hm."), TextBlock("A longer answer."), call), "tool_use", "", Usage(1, 2), "m")
     events = stream(MockProvider([whole], chunk=3))
     assert collect(events) == whole
     assert events[0] == ThinkingDelta("Hm.")
@@ -144,9 +122,7 @@ def test_the_token_limit_must_have_the_right_name() -> None:
     mock = MockProvider(token_limit_param="max-completion-tokens")
     with pytest.raises(ProviderError, match="use max-completion-tokens"):
         complete(mock, Request("m", (HI,), max_tokens=5))
-    assert complete(
-        mock, Request("m", (HI,), max_tokens=5, token_limit_param="max-completion-tokens")
-    )
+    assert complete(mock, Request("m", (HI,), max_tokens=5, token_limit_param="max-completion-tokens"))
     assert complete(mock)
 
 

@@ -24,9 +24,7 @@ async def test_the_settlement_of_another_runtime_stands(world: World, ledger: Le
     while len(carrier.received) < 8:
         await asyncio.sleep(0.01)
     with Ledger.open(world.store) as other:
-        ended = await Runtime(other, name="other").cancel(
-            carrier.received[3], "somebody else said so"
-        )
+        ended = await Runtime(other, name="other").cancel(carrier.received[3], "somebody else said so")
         assert ended.state == "cancelled"
     carrier.released.set()
     done = {tool_call.id: tool_call for tool_call in await asyncio.gather(*calls)}
@@ -41,9 +39,7 @@ async def test_the_settlement_of_another_runtime_stands(world: World, ledger: Le
 
 
 @on_loop
-async def test_nothing_is_routed_to_a_provider_that_another_runtime_deregistered(
-    world: World, ledger: Ledger
-) -> None:
+async def test_nothing_is_routed_to_a_provider_that_another_runtime_deregistered(world: World, ledger: Ledger) -> None:
     """8.1: "the runtime MUST cease routing invocations to it", whoever took it out."""
     carrier = Echo()
     runtime = echoing(ledger, carrier)
@@ -69,20 +65,14 @@ async def test_nothing_is_routed_to_a_provider_that_another_runtime_deregistered
 
 
 @on_loop
-async def test_an_idempotency_key_used_by_two_runtimes_is_one_invocation(
-    world: World, ledger: Ledger
-) -> None:
+async def test_an_idempotency_key_used_by_two_runtimes_is_one_invocation(world: World, ledger: Ledger) -> None:
     with Ledger.open(world.store) as other:
         mine, theirs = Echo(), Echo()
         first = echoing(ledger, mine)
         second = Runtime(other, name="other", transports={"echo": theirs})
         keys = [f"k{n}" for n in range(12)]
         both = await asyncio.gather(
-            *(
-                item.invoke("echo", ECHO, {"k": k}, idempotency_key=k)
-                for k in keys
-                for item in (first, second)
-            )
+            *(item.invoke("echo", ECHO, {"k": k}, idempotency_key=k) for k in keys for item in (first, second))
         )
         assert len({invocation.id for invocation in both}) == len(keys)
         assert len(mine.received) + len(theirs.received) == len(keys)
@@ -102,11 +92,7 @@ async def test_partials_of_one_batch_keep_their_order(ledger: Ledger) -> None:
         assert [piece.number for piece in pieces] == [1, 2, 3, 4, 5]
         assert (done.state, done.partials) == ("completed", 5)
         kinds = [event.type for event in events_of(ledger, done)]
-        assert kinds == [
-            "capability.invoked",
-            *["capability.partial"] * 5,
-            "capability.completed",
-        ]
+        assert kinds == ["capability.invoked", *["capability.partial"] * 5, "capability.completed"]
         assert runtime.find(done.id) == done
     assert_whole(ledger)
 
@@ -124,9 +110,7 @@ async def test_an_invalid_row_fails_no_other_of_its_batch(ledger: Ledger) -> Non
 
 
 @on_loop
-async def test_invocations_share_statements(
-    lite_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_invocations_share_statements(lite_ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = echoing(lite_ledger)
     await runtime.invoke("echo", ECHO, {})
     parts: list[str] = []

@@ -13,16 +13,7 @@ from modelpact.providers.runtime.human import ASK, human_registration
 from modelpact.providers.runtime.runtime import Runtime
 from tests.providers.fake_provider import faking
 from tests.providers.faulty_behaviours import hangs
-from tests.providers.support import (
-    ECHO,
-    ROOT,
-    World,
-    assert_whole,
-    echo_provider,
-    flags,
-    on_loop,
-    until,
-)
+from tests.providers.support import ECHO, ROOT, World, assert_whole, echo_provider, flags, on_loop, until
 
 
 @on_loop
@@ -36,10 +27,7 @@ async def test_postgresql_restarted_under_load(
     again = False
     stop = asyncio.Event()
     with Ledger.open(world.store) as ledger:
-        async with (
-            world.hosting(ledger) as host,
-            echo_provider().running(world.settings("echo", host.url)),
-        ):
+        async with world.hosting(ledger) as host, echo_provider().running(world.settings("echo", host.url)):
             runtime = host.runtime
 
             async def work(semantics: Any) -> None:
@@ -49,9 +37,7 @@ async def test_postgresql_restarted_under_load(
                     # What the outage leaves open ends soon; what follows has time.
                     patience = 100.0 if after else 6.0
                     try:
-                        opened = await runtime.invoke(
-                            "echo", ECHO, {"a": 1}, semantics=semantics, deadline_s=patience
-                        )
+                        opened = await runtime.invoke("echo", ECHO, {"a": 1}, semantics=semantics, deadline_s=patience)
                     except LedgerError:
                         refused += 1
                         await asyncio.sleep(0.01)
@@ -95,9 +81,7 @@ async def test_a_clock_that_is_put_back_moves_no_deadline(world: World) -> None:
             fake.behaviour = hangs
             began = time.monotonic()
             slow = await runtime.invoke("fake", ECHO, {}, deadline_s=0.3)
-            invocation = await runtime.invoke(
-                "human", ASK, {"question": "?"}, semantics="async", deadline_s=0.3
-            )
+            invocation = await runtime.invoke("human", ASK, {"question": "?"}, semantics="async", deadline_s=0.3)
             ended = await runtime.wait(invocation.id)
             assert time.monotonic() - began < 10
             for failed in (slow, ended):
@@ -141,12 +125,7 @@ def test_a_full_disk_refuses_and_keeps_what_it_acknowledged(tmp_path: Path) -> N
     """MP-P5: a full disk, by a file-size limit on the process."""
     path = tmp_path / "full.db"
     done = subprocess.run(
-        [sys.executable, "-c", FULL, str(path)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=60,
-        check=False,
+        [sys.executable, "-c", FULL, str(path)], capture_output=True, text=True, cwd=ROOT, timeout=60, check=False
     )
     lines = [line.split(" ", 1) for line in done.stdout.splitlines()]
     assert lines, done.stderr

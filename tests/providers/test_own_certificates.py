@@ -17,9 +17,7 @@ REFUSED = "an operator registers you first"
 
 
 @on_loop
-async def test_certificates_of_another_authority_work(
-    world: World, ledger: Ledger, tmp_path: Path
-) -> None:
+async def test_certificates_of_another_authority_work(world: World, ledger: Ledger, tmp_path: Path) -> None:
     """S003-8.5-1: certificates from another authority work too."""
     authority = Authority(tmp_path, "company")
     runtime_file, runtime_der = authority.issue("runtime", "127.0.0.1")

@@ -17,13 +17,7 @@ from modelpact.providers.contract import ComplianceProfile, Invocation
 from modelpact.providers.runtime.event_storage import EventStorage
 from modelpact.providers.runtime.lookup import KIND, find_cost, find_invocation, list_invocations
 from modelpact.providers.runtime.recorder import BackgroundTasks, InvocationRecorder
-from modelpact.providers.runtime.records import (
-    InvocationOutcome,
-    InvocationRequest,
-    cancelled,
-    cost_record,
-    failed,
-)
+from modelpact.providers.runtime.records import InvocationOutcome, InvocationRequest, cancelled, cost_record, failed
 from modelpact.providers.runtime.row_storage import RowStorage
 from tests.providers.in_process_providers import ECHOING, echoing
 from tests.providers.support import ECHO, assert_whole, on_loop
@@ -37,9 +31,7 @@ REQUEST = InvocationRequest(
     estimate=(CostLine("discrete", 3),),
     envelope=ENVELOPE,
 )
-DONE = InvocationOutcome(
-    "completed", "", (CostLine("discrete", 2),), data=b'{"b":2}', output={"b": 2}, answered=True
-)
+DONE = InvocationOutcome("completed", "", (CostLine("discrete", 2),), data=b'{"b":2}', output={"b": 2}, answered=True)
 Storage = RowStorage | EventStorage
 
 
@@ -57,11 +49,7 @@ async def recording(
         ledger.write(lambda tx: tx.open_envelope(ENVELOPE, KIND, "test"))
         made = EventStorage(ledger, "test", ledger.clock, tasks, lambda _: True)
     recorder = InvocationRecorder(
-        made,
-        tasks,
-        process_name="test",
-        disconnect_reason="the caller left",
-        retry_delays=retry_delays,
+        made, tasks, process_name="test", disconnect_reason="the caller left", retry_delays=retry_delays
     )
     yield recorder, made, lambda: recorder.open(REQUEST, registered)
     await tasks.aclose()
@@ -131,9 +119,7 @@ async def test_an_invocation_is_settled_once(ledger: Ledger, storage: str) -> No
 
 
 @on_loop
-async def test_what_a_caller_abandons_while_it_is_opened_is_cancelled(
-    ledger: Ledger, storage: str
-) -> None:
+async def test_what_a_caller_abandons_while_it_is_opened_is_cancelled(ledger: Ledger, storage: str) -> None:
     async with recording(ledger, storage) as (_, _, opening):
         task = asyncio.create_task(opening())
         await asyncio.sleep(0)
@@ -149,9 +135,7 @@ async def test_what_a_caller_abandons_while_it_is_opened_is_cancelled(
 
 
 @on_loop
-async def test_what_a_caller_abandons_while_it_is_settled_is_settled(
-    ledger: Ledger, storage: str
-) -> None:
+async def test_what_a_caller_abandons_while_it_is_settled_is_settled(ledger: Ledger, storage: str) -> None:
     async with recording(ledger, storage) as (recorder, _, opening):
         opened = (await opening()).invocation
         task = asyncio.create_task(recorder.settle(opened, DONE))

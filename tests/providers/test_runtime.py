@@ -14,16 +14,7 @@ from modelpact.providers.runtime.runtime import Runtime
 from modelpact.providers.transport import Partial
 from tests.providers.fake_provider import faking
 from tests.providers.faulty_behaviours import hangs, stalls
-from tests.providers.support import (
-    ANY,
-    ECHO,
-    World,
-    assert_whole,
-    echo_provider,
-    events_of,
-    on_loop,
-    until,
-)
+from tests.providers.support import ANY, ECHO, World, assert_whole, echo_provider, events_of, on_loop, until
 
 
 @on_loop
@@ -54,9 +45,7 @@ async def test_idempotency_keys_give_the_same_invocation(world: World, ledger: L
 
 
 @on_loop
-async def test_humans_are_reminded_and_deadlines_kept_by_any_runtime(
-    world: World, ledger: Ledger
-) -> None:
+async def test_humans_are_reminded_and_deadlines_kept_by_any_runtime(world: World, ledger: Ledger) -> None:
     async with world.hosting(ledger, name="first") as first:
         first.runtime.registry.register(human_registration())
         opened = await first.runtime.invoke(
@@ -65,9 +54,7 @@ async def test_humans_are_reminded_and_deadlines_kept_by_any_runtime(
         assert isinstance(opened, Invocation)
     # The runtime that opened it is gone; another one on the store keeps time.
     async with world.hosting(ledger, name="second") as second:
-        done = await until(
-            lambda: (invocation := second.runtime.find(opened.id)).state == "failed" and invocation
-        )
+        done = await until(lambda: (invocation := second.runtime.find(opened.id)).state == "failed" and invocation)
         assert "deadline" in str(done.error)
     kinds = [event.type for event in events_of(ledger, opened)]
     assert kinds.count("capability.reminded") >= 1
@@ -77,10 +64,7 @@ async def test_humans_are_reminded_and_deadlines_kept_by_any_runtime(
 
 @on_loop
 async def test_a_stream_requested_twice_runs_once(world: World, ledger: Ledger) -> None:
-    async with (
-        world.hosting(ledger) as host,
-        echo_provider().running(world.settings("echo", host.url)),
-    ):
+    async with world.hosting(ledger) as host, echo_provider().running(world.settings("echo", host.url)):
         runtime = host.runtime
         how: Any = {"semantics": "streaming", "idempotency_key": "k"}
         first = await runtime.invoke("echo", ECHO, {"a": 1}, **how)
@@ -97,9 +81,7 @@ def test_deadlines_hold_without_a_host(lite_ledger: Ledger) -> None:
     async def main() -> None:
         runtime = Runtime(lite_ledger)
         runtime.registry.register(human_registration())
-        invocation = await runtime.invoke(
-            "human", ASK, {"question": "?"}, semantics="async", deadline_s=0.1
-        )
+        invocation = await runtime.invoke("human", ASK, {"question": "?"}, semantics="async", deadline_s=0.1)
         done = await runtime.wait(invocation.id)
         assert str(done.error).startswith("deadline")
 
@@ -121,9 +103,7 @@ async def test_a_reader_who_leaves_a_stream_cancels_it(world: World, ledger: Led
 
 
 @on_loop
-async def test_a_caller_who_leaves_cancels_and_the_provider_hears(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_caller_who_leaves_cancels_and_the_provider_hears(world: World, ledger: Ledger) -> None:
     async with world.hosting(ledger) as host, faking(world) as fake:
         host.runtime.registry.register(fake.registration)
         fake.behaviour = hangs

@@ -10,15 +10,7 @@ from typing import Any
 import pytest
 
 from modelpact.ledger import Attribution, CostLine, Draft, Ledger, LedgerError, archive
-from modelpact.providers.contract import (
-    ComplianceProfile,
-    ContractError,
-    Invocation,
-    Offer,
-    Rate,
-    Registration,
-    Reply,
-)
+from modelpact.providers.contract import ComplianceProfile, ContractError, Invocation, Offer, Rate, Registration, Reply
 from modelpact.providers.transport import Accepted, Partial
 from modelpact.vocabulary.errors import InputError
 from tests.providers.in_process_providers import COST, ECHOING, Echo, echoing
@@ -65,17 +57,13 @@ async def given_up(task: "asyncio.Task[Any]", gate: threading.Event) -> None:
 
 
 @on_loop
-async def test_an_invocation_abandoned_while_it_is_recorded_is_cancelled(
-    ledger: Ledger,
-) -> None:
+async def test_an_invocation_abandoned_while_it_is_recorded_is_cancelled(ledger: Ledger) -> None:
     """8.1: what is recorded leaves or ends; it does not stay open, never sent."""
     carrier = Acting(promise)
     runtime = echoing(ledger, carrier)
 
     def ask() -> Any:
-        return runtime.invoke(
-            "echo", ECHO, {}, semantics="async", deadline_s=None, idempotency_key="k"
-        )
+        return runtime.invoke("echo", ECHO, {}, semantics="async", deadline_s=None, idempotency_key="k")
 
     for late in (False, True):  # before the writer takes it up, and while it writes
         gate = held(ledger)
@@ -118,9 +106,7 @@ async def test_an_answer_that_came_is_settled_although_its_caller_left(ledger: L
 
 
 @on_loop
-async def test_an_envelope_with_open_invocations_is_not_archived(
-    ledger: Ledger, tmp_path: Path
-) -> None:
+async def test_an_envelope_with_open_invocations_is_not_archived(ledger: Ledger, tmp_path: Path) -> None:
     """8.1: an open invocation can end: nothing closes the envelope that its end belongs to."""
     runtime = echoing(ledger, Acting(promise))
     opened = await runtime.invoke("echo", ECHO, {}, semantics="async", envelope="old")
@@ -152,9 +138,7 @@ async def test_an_invocation_that_cannot_be_settled_blocks_no_other(ledger: Ledg
 
 
 @on_loop
-async def test_maintenance_survives_any_exception(
-    lite_ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_maintenance_survives_any_exception(lite_ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
     runtime = echoing(lite_ledger, Acting(promise))
     rounds: list[int] = []
 
@@ -185,9 +169,7 @@ async def test_maintenance_survives_any_exception(
     ],
 )
 @on_loop
-async def test_invalid_arguments_are_refused(
-    lite_ledger: Ledger, how: dict[str, Any], reason: str
-) -> None:
+async def test_invalid_arguments_are_refused(lite_ledger: Ledger, how: dict[str, Any], reason: str) -> None:
     runtime = echoing(lite_ledger)
     with pytest.raises(InputError, match=reason):
         await runtime.invoke("echo", ECHO, {}, **how)
@@ -206,9 +188,7 @@ def dear(invocation: Invocation) -> Reply:
 
 @pytest.mark.parametrize("semantics", ["sync", "streaming"])
 @on_loop
-async def test_an_answer_is_validated_by_the_registration_that_was_invoked(
-    ledger: Ledger, semantics: Any
-) -> None:
+async def test_an_answer_is_validated_by_the_registration_that_was_invoked(ledger: Ledger, semantics: Any) -> None:
     """8.3: costs "in registered units": at the prices at which it was asked for."""
 
     class Changing(Acting):

@@ -20,15 +20,7 @@ from modelpact.providers.runtime.registry import list_providers
 from modelpact.providers.transport import Accepted
 from modelpact.wire import Client
 from tests.identity.conftest import der
-from tests.providers.support import (
-    ECHO,
-    World,
-    assert_whole,
-    call,
-    echo_provider,
-    flags,
-    on_loop,
-)
+from tests.providers.support import ECHO, World, assert_whole, call, echo_provider, flags, on_loop
 
 COST = [{"unit": "discrete", "amount": 1}]
 
@@ -72,17 +64,13 @@ async def hosted(world: World, ledger: Ledger, **more: Any) -> AsyncIterator[Run
 
 
 def answer(world: World, ring: str, invocation: Invocation, output: Any = None) -> Any:
-    body = msgspec.json.encode(
-        {"invocationId": invocation.id, "output": output or {}, "cost": COST}
-    )
+    body = msgspec.json.encode({"invocationId": invocation.id, "output": output or {}, "cost": COST})
     header = sign_body(world.keyring(ring), invocation.id, body, sequence=1)
     return body, ((SIGNATURE_HEADER, header),)
 
 
 @on_loop
-async def test_a_deregistered_name_stays_reserved(
-    world: World, ledger: Ledger, tmp_path: Path
-) -> None:
+async def test_a_deregistered_name_stays_reserved(world: World, ledger: Ledger, tmp_path: Path) -> None:
     """S003-8.5-3: the verified identity of a provider outlives its deregistration."""
     other = without_a_name(world, tmp_path, "evil")
     async with (
@@ -123,9 +111,7 @@ async def test_a_deregistered_name_stays_reserved(
 
 
 @on_loop
-async def test_a_late_response_must_match_the_registration_that_was_invoked(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_late_response_must_match_the_registration_that_was_invoked(world: World, ledger: Ledger) -> None:
     """S003-8.3-3: the schema and the units are those of the registration that was invoked."""
     async with hosted(world, ledger) as host, world.client("late") as client:
         url = f"{host.url}/v1/providers"
@@ -143,9 +129,7 @@ async def test_a_late_response_must_match_the_registration_that_was_invoked(
 
 
 @on_loop
-async def test_a_provider_with_an_identity_cannot_register_a_plain_address(
-    world: World, ledger: Ledger
-) -> None:
+async def test_a_provider_with_an_identity_cannot_register_a_plain_address(world: World, ledger: Ledger) -> None:
     """S003-8.5-2: a provider with an identity is reached over TLS."""
     async with world.hosting(ledger) as host, world.client("odd") as client:
         for url, recorded in (
@@ -209,9 +193,7 @@ async def test_a_deregistration_is_for_its_own_registration(world: World, ledger
 def correction(world: World, ring: str, invocation: Invocation, name: str, amount: int) -> Any:
     cost = [{"unit": "discrete", "amount": amount}]
     body = msgspec.json.encode({"id": name, "invocationId": invocation.id, "cost": cost})
-    return body, (
-        (SIGNATURE_HEADER, sign_body(world.keyring(ring), invocation.id, body, sequence=2)),
-    )
+    return body, ((SIGNATURE_HEADER, sign_body(world.keyring(ring), invocation.id, body, sequence=2)),)
 
 
 @on_loop
@@ -220,9 +202,7 @@ async def test_a_correction_counts_once(world: World, ledger: Ledger) -> None:
     async with hosted(world, ledger) as host, world.client("names") as client:
         url, runtime = f"{host.url}/v1/costs/corrections", host.runtime
         runtime.registry.register(world.registration("names", "https://127.0.0.1:1"))
-        opened = await runtime.invoke(
-            "names", ECHO, {}, semantics="async", deadline_s=None, envelope="one"
-        )
+        opened = await runtime.invoke("names", ECHO, {}, semantics="async", deadline_s=None, envelope="one")
         path = f"{host.url}/v1/invocations/{opened.id}/response"
         assert (await call(client, "POST", path, *answer(world, "names", opened)))[0] == 200
         for name in ("", "x" * 201, "a\x00b"):
@@ -238,9 +218,7 @@ async def test_a_correction_counts_once(world: World, ledger: Ledger) -> None:
         assert cost.lines == (CostLine("discrete", 30),)
         # An archived envelope takes none, and says so for good: the kit does not try again.
         ledger.append(Draft("one", "envelope.archived", {"events": 4, "file": "", "reason": ""}))
-        status, response = await call(
-            client, "POST", url, *correction(world, "names", opened, "z", 1)
-        )
+        status, response = await call(client, "POST", url, *correction(world, "names", opened, "z", 1))
         assert (status, response["error"]["code"]) == (409, "closed")
 
 
@@ -254,8 +232,7 @@ async def test_signals_with_an_invalid_time_or_number_are_refused(lite: World, f
             host.runtime.registry.register(source)
             message = {"emitted": 1, "number": 1, field: -(2**62) if field == "number" else 2**62}
             body = msgspec.json.encode(
-                {"source": "timeless", "id": "s", "type": "a.b", "content": {}, "cost": COST}
-                | message
+                {"source": "timeless", "id": "s", "type": "a.b", "content": {}, "cost": COST} | message
             )
             sequence = max(0, message["number"])
             header = sign_body(lite.keyring("timeless"), "timeless/s", body, sequence=sequence)

@@ -25,9 +25,7 @@ async def ended(world: World, url: str, folder: Path, **env: str) -> tuple[int, 
 
 
 @on_loop
-async def test_an_error_that_the_operator_can_fix_is_one_line(
-    lite: World, lite_ledger: Ledger, tmp_path: Path
-) -> None:
+async def test_an_error_that_the_operator_can_fix_is_one_line(lite: World, lite_ledger: Ledger, tmp_path: Path) -> None:
     other = Authority.init(tmp_path / "other")
     async with lite.hosting(lite_ledger) as host:
         port = str(host.server.port)
@@ -79,9 +77,7 @@ async def test_the_runtime_logs_rejected_clients(
         with socket.create_connection(("127.0.0.1", host.server.port)) as plain:
             plain.sendall(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
             await until(lambda: "HTTP_REQUEST" in caplog.text)
-        settings = msgspec.structs.replace(
-            strangers.settings("echo", host.url), authorities=lite.authority.certificate
-        )
+        settings = msgspec.structs.replace(strangers.settings("echo", host.url), authorities=lite.authority.certificate)
         caplog.clear()
         with caplog.at_level(logging.WARNING):
             trying = asyncio.create_task(_run(settings))

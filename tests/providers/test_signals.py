@@ -35,9 +35,7 @@ async def test_signals_come_once_and_in_order(world: World, ledger: Ledger) -> N
                 **more,
             }
             body = msgspec.json.encode(content)
-            status, response = await call(
-                client, "POST", url, body, fake.headers(f"pulse/{name}", body, number)
-            )
+            status, response = await call(client, "POST", url, body, fake.headers(f"pulse/{name}", body, number))
             return status, response.get("duplicate", response.get("error", {}).get("code"))
 
         assert await emit("a", 1) == (200, False)

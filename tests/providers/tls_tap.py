@@ -22,18 +22,14 @@ class Tap:
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there = await asyncio.open_connection("127.0.0.1", self._port)
         try:
-            await asyncio.gather(
-                self._pass(reader, there[1], own=False), self._pass(there[0], writer, own=True)
-            )
+            await asyncio.gather(self._pass(reader, there[1], own=False), self._pass(there[0], writer, own=True))
         finally:
             for item in (writer, there[1]):
                 item.close()
                 with contextlib.suppress(OSError):
                     await item.wait_closed()
 
-    async def _pass(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, own: bool
-    ) -> None:
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, own: bool) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(65_536):
                 self.seen += data

@@ -81,12 +81,8 @@ def test_branches_that_may_overlap_stay(branches: list[Any]) -> None:
 
 
 def test_const_becomes_enum() -> None:
-    assert fixed(holding({"type": "integer", "const": 5}), "gemini") == holding(
-        {"type": "integer", "enum": [5]}
-    )
-    assert why_kept(holding({"const": {"a": 1}}), "gemini") == [
-        ("const", "its value is not a scalar but {'a': 1}")
-    ]
+    assert fixed(holding({"type": "integer", "const": 5}), "gemini") == holding({"type": "integer", "enum": [5]})
+    assert why_kept(holding({"const": {"a": 1}}), "gemini") == [("const", "its value is not a scalar but {'a': 1}")]
 
 
 def test_optional_becomes_nullable() -> None:
@@ -126,9 +122,7 @@ def test_objects_are_closed_where_they_name_their_fields() -> None:
         "additionalProperties": False,
     }
     free = holding({"type": "object"})
-    assert why_kept(free) == [
-        ("closed-object", "it names no fields: if it were closed, it could only be empty")
-    ]
+    assert why_kept(free) == [("closed-object", "it names no fields: if it were closed, it could only be empty")]
     opened = {**closed({"a": TEXT}), "additionalProperties": TEXT}
     assert why_kept(opened) == [("closed-object", "it describes other fields")]
     assert fixed(opened) == opened
@@ -192,13 +186,9 @@ EXTRAS: tuple[dict[str, Any], ...] = (
 """What an object has now and then, and what rewriting has to respect."""
 REFS = st.sampled_from([{"$ref": f"#/$defs/{name}"} for name in DEFS])
 LEAVES = st.one_of(
-    st.sampled_from(["string", "integer", "number", "boolean", "null"]).map(
-        lambda kind: {"type": kind}
-    ),
+    st.sampled_from(["string", "integer", "number", "boolean", "null"]).map(lambda kind: {"type": kind}),
     st.sampled_from(SCALARS).map(lambda value: {"const": value}),
-    st.lists(st.sampled_from(SCALARS), min_size=1, max_size=3, unique_by=repr).map(
-        lambda values: {"enum": values}
-    ),
+    st.lists(st.sampled_from(SCALARS), min_size=1, max_size=3, unique_by=repr).map(lambda values: {"enum": values}),
     st.just({"type": ["string", "null"]}),
     REFS,
 )
@@ -244,14 +234,9 @@ def nest(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         inner,
     )
     conditional = st.builds(
-        lambda first, second, third: {"if": first, "then": second, "else": third},
-        inner,
-        inner,
-        inner,
+        lambda first, second, third: {"if": first, "then": second, "else": third}, inner, inner, inner
     )
-    return st.one_of(
-        objects(inner), objects(inner), unions(inner), unions(inner), arrays, composed, conditional
-    )
+    return st.one_of(objects(inner), objects(inner), unions(inner), unions(inner), arrays, composed, conditional)
 
 
 INNER = st.recursive(LEAVES, nest, max_leaves=6)
@@ -262,9 +247,9 @@ def roots(draw: st.DrawFn) -> dict[str, Any]:
     root = draw(objects(INNER))
     root["type"] = "object"
     # Definitions refer to no others, so that no chain of references leads back to itself.
-    plain = st.recursive(
-        LEAVES.filter(lambda schema: "$ref" not in schema), nest, max_leaves=4
-    ).filter(lambda schema: '"$ref"' not in json.dumps(schema))
+    plain = st.recursive(LEAVES.filter(lambda schema: "$ref" not in schema), nest, max_leaves=4).filter(
+        lambda schema: '"$ref"' not in json.dumps(schema)
+    )
     return {**root, "$defs": {name: draw(plain) for name in DEFS}}
 
 
@@ -273,9 +258,7 @@ def values() -> st.SearchStrategy[Any]:
     scalars = st.sampled_from((*SCALARS, "k1", "k2"))
     return st.recursive(
         scalars,
-        lambda inner: st.one_of(
-            st.lists(inner, max_size=2), st.dictionaries(named, inner, max_size=4)
-        ),
+        lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(named, inner, max_size=4)),
         max_leaves=6,
     )
 
@@ -293,9 +276,7 @@ def instances(schema: Any, root: Any, depth: int = 0) -> st.SearchStrategy[Any]:
         if word in schema:
             return st.one_of([instances(inner, root, depth + 1) for inner in schema[word]])
     if "properties" in schema:
-        made = {
-            name: instances(prop, root, depth + 1) for name, prop in schema["properties"].items()
-        }
+        made = {name: instances(prop, root, depth + 1) for name, prop in schema["properties"].items()}
         required = schema.get("required", [])
         return st.fixed_dictionaries(
             {name: made[name] for name in required if name in made},
@@ -330,10 +311,7 @@ def candidates(schema: Any, value: Any, root: Any, fill: bool) -> Iterator[Any]:
             gone = [n for n in properties if n not in required and value.get(n, 0) is None]
             changed = {name: item for name, item in value.items() if name not in gone}
         names = list(changed)
-        choices = [
-            list(_few(candidates(properties.get(name), changed[name], root, fill)))
-            for name in names
-        ]
+        choices = [list(_few(candidates(properties.get(name), changed[name], root, fill))) for name in names]
         for chosen in _few(itertools.product(*choices)):
             yield dict(zip(names, chosen, strict=True))
 

@@ -35,8 +35,7 @@ def test_a_discriminator_becomes_required_without_null(word: str, profile: str) 
     assert first["properties"]["name"] == {"type": ["string", "null"]}
     assert "null" not in str(first["properties"]["kind"])
     assert any(
-        change.message == "'kind' is now required, without null: it tells branches apart"
-        for change in result.changes
+        change.message == "'kind' is now required, without null: it tells branches apart" for change in result.changes
     )
 
 

@@ -34,16 +34,8 @@ def test_dynamic_references_hold_everything() -> None:
         holding({"not": dynamic}, **{"$defs": {"A": anchored}}),
         holding({"allOf": [dynamic, {"type": "object"}]}, **{"$defs": {"A": anchored}}),
         optional(dynamic, **{"$defs": {"A": {"$dynamicAnchor": "A", **TEXT}}}),
-        closed(
-            {"a": {"$ref": "#/definitions/A"}, "b": {"$dynamicRef": "#/definitions/A"}},
-            definitions={"A": TEXT},
-        ),
-        closed(
-            {
-                "a": {"oneOf": [variant("a"), variant("b")]},
-                "b": {"$dynamicRef": "#/properties/a/oneOf/0"},
-            }
-        ),
+        closed({"a": {"$ref": "#/definitions/A"}, "b": {"$dynamicRef": "#/definitions/A"}}, definitions={"A": TEXT}),
+        closed({"a": {"oneOf": [variant("a"), variant("b")]}, "b": {"$dynamicRef": "#/properties/a/oneOf/0"}}),
     ):
         result = fix_schema(schema)
         assert result.schema == schema

@@ -85,10 +85,7 @@ def test_literals_count_as_work() -> None:
 
 
 def test_references_that_say_more_and_lead_back() -> None:
-    defs = {
-        f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{m}", "required": [str(n)]} for m in range(12)]}
-        for n in range(12)
-    }
+    defs = {f"D{n}": {"anyOf": [{"$ref": f"#/$defs/D{m}", "required": [str(n)]} for m in range(12)]} for n in range(12)}
     with pytest.raises(mp.InputError, match="unions within unions"):
         lint_schema(holding({"$ref": "#/$defs/D0"}, **{"$defs": defs}))
 

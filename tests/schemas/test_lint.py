@@ -39,9 +39,7 @@ def test_objects_are_closed_and_all_required() -> None:
         ("closed-object", "/properties/x/items"),
         ("required-property", "/properties/x/items/properties/a"),
     ]
-    assert findings(holding({**closed({}), "additionalProperties": True})) == [
-        ("closed-object", "/properties/x")
-    ]
+    assert findings(holding({**closed({}), "additionalProperties": True})) == [("closed-object", "/properties/x")]
     assert findings(holding({"properties": {"a": TEXT}})) == [
         ("closed-object", "/properties/x"),
         ("required-property", "/properties/x/properties/a"),
@@ -87,9 +85,7 @@ def test_forbidden_keywords(word: str) -> None:
 
 def test_enums_of_scalars() -> None:
     """Tier 1: "enums of scalars"."""
-    assert findings(holding({"type": "array", "enum": [[1]]})) == [
-        ("enum-scalar", "/properties/x/enum")
-    ]
+    assert findings(holding({"type": "array", "enum": [[1]]})) == [("enum-scalar", "/properties/x/enum")]
     good = holding({"type": ["string", "null"], "enum": ["a", None]})
     assert findings(good) == []
     assert findings(good, "gemini") == [("enum-scalar", "/properties/x/enum")]
@@ -113,9 +109,7 @@ def test_tuples_as_older_drafts_wrote_them(profile: str) -> None:
 
 def test_references_stay_in_defs() -> None:
     """Tier 1: "local `$defs` references only"."""
-    assert findings(holding({"$ref": "https://a.example/b"})) == [
-        ("ref-not-local", "/properties/x/$ref")
-    ]
+    assert findings(holding({"$ref": "https://a.example/b"})) == [("ref-not-local", "/properties/x/$ref")]
     elsewhere = closed({"a": TEXT, "b": {"$ref": "#/properties/a"}})
     assert findings(elsewhere) == [("ref-not-defs", "/properties/b/$ref")]
     old = holding({"$ref": "#/definitions/A"}, definitions={"A": TEXT})
@@ -185,9 +179,7 @@ def test_depth() -> None:
 def test_depth_through_references() -> None:
     chain = {f"D{n}": holding({"$ref": f"#/$defs/D{n + 1}"}) for n in range(5)}
     defs = {**chain, "D5": closed({})}
-    assert [rule for rule, _ in findings(holding({"$ref": "#/$defs/D1"}, **{"$defs": defs}))] == [
-        "depth"
-    ]
+    assert [rule for rule, _ in findings(holding({"$ref": "#/$defs/D1"}, **{"$defs": defs}))] == ["depth"]
     assert findings(holding({"$ref": "#/$defs/D2"}, **{"$defs": defs})) == []
     assert findings(closed({}, **{"$defs": {"Unused": nested(7)}})) == []
 
@@ -204,9 +196,7 @@ def test_the_number_of_properties() -> None:
 
 def test_limits_of_openai() -> None:
     enum = [f"{n:060}" for n in range(251)]
-    assert findings(holding({"type": "string", "enum": enum}), "openai") == [
-        ("enum-text", "/properties/x/enum")
-    ]
+    assert findings(holding({"type": "string", "enum": enum}), "openai") == [("enum-text", "/properties/x/enum")]
     many = holding({"type": "integer", "enum": list(range(1001))})
     assert findings(many, "openai") == [("enum-values", "")]
     long = closed({f"{n:0>1000}": TEXT for n in range(121)})
@@ -340,10 +330,7 @@ def test_unknown_profiles() -> None:
 
 
 def doubled(levels: int, word: str) -> dict[str, Any]:
-    defs = {
-        f"D{n}": {word: [{"$ref": f"#/$defs/D{n + 1}"}, {"$ref": f"#/$defs/D{n + 1}"}]}
-        for n in range(levels)
-    }
+    defs = {f"D{n}": {word: [{"$ref": f"#/$defs/D{n + 1}"}, {"$ref": f"#/$defs/D{n + 1}"}]} for n in range(levels)}
     return holding({"$ref": "#/$defs/D0"}, **{"$defs": {**defs, f"D{levels}": variant("a")}})
 
 
@@ -367,9 +354,7 @@ def test_long_chains_of_references_and_unions() -> None:
     defs: dict[str, Any] = {f"D{n}": {"$ref": f"#/$defs/D{n + 1}"} for n in range(20_000)}
     chain = holding({"$ref": "#/$defs/D0"}, **{"$defs": {**defs, "D20000": TEXT}})
     assert findings(chain) == []
-    many = {
-        f"D{n}": {"anyOf": [variant(f"v{n}"), {"$ref": f"#/$defs/D{n + 1}"}]} for n in range(20_000)
-    }
+    many = {f"D{n}": {"anyOf": [variant(f"v{n}"), {"$ref": f"#/$defs/D{n + 1}"}]} for n in range(20_000)}
     with pytest.raises(mp.InputError, match="unions within unions"):
         lint_schema(holding({"$ref": "#/$defs/D0"}, **{"$defs": {**many, "D20000": TEXT}}))
 

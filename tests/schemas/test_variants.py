@@ -59,9 +59,7 @@ def test_every_branch_needs_a_required_single_value_string_enum() -> None:
     optional = {**variant("b"), "required": []}
     missing = closed({"name": {"type": "string"}})
     for other in (two, number, optional, missing):
-        assert findings(union(variant("a"), other)) == [
-            ("variant-discriminator", "/properties/x/anyOf")
-        ]
+        assert findings(union(variant("a"), other)) == [("variant-discriminator", "/properties/x/anyOf")]
     assert "'kind' of '/properties/x/anyOf/1' is not required" in (
         lint_schema(union(variant("a"), optional), "variants").findings[0].message
     )
@@ -115,17 +113,13 @@ def test_plain_values_are_noted() -> None:
     """§A speaks of "variant shapes": a union of plain values is not one, and is only noted."""
     report = lint_schema(union({"type": "string"}, {"type": "integer"}, NULL), "variants")
     assert report.ok
-    assert [(finding.rule, finding.level) for finding in report.findings] == [
-        ("variant-plain-values", "note")
-    ]
+    assert [(finding.rule, finding.level) for finding in report.findings] == [("variant-plain-values", "note")]
 
 
 def test_objects_and_other_values_are_told_apart_by_shape() -> None:
     """§A: "MUST NOT depend on field-presence inference or value-shape heuristics"."""
     assert rules(union(variant("a"), {"type": "string"})) == ["variant-value-shape"]
-    assert rules(union(variant("a"), {"type": "array", "items": variant("b")})) == [
-        "variant-value-shape"
-    ]
+    assert rules(union(variant("a"), {"type": "array", "items": variant("b")})) == ["variant-value-shape"]
 
 
 @pytest.mark.parametrize(
@@ -209,9 +203,7 @@ def test_a_const_is_not_an_enum() -> None:
 
 def test_an_enum_without_its_type() -> None:
     a = closed({"kind": {"enum": ["a"]}})
-    assert findings(union(a, variant("b"))) == [
-        ("variant-discriminator-type", "/properties/x/anyOf/0/properties/kind")
-    ]
+    assert findings(union(a, variant("b"))) == [("variant-discriminator-type", "/properties/x/anyOf/0/properties/kind")]
 
 
 def test_discriminators_behind_references() -> None:
@@ -241,9 +233,7 @@ def test_a_union_within_a_branch_may_have_a_discriminator_of_its_own() -> None:
 
     nested = {"anyOf": [sub("b1"), sub("b2")]}
     assert findings(union(variant("a"), nested)) == []
-    assert rules(union(variant("a"), {"anyOf": [sub("b1"), sub("b1")]})) == [
-        "variant-literal-twice"
-    ]
+    assert rules(union(variant("a"), {"anyOf": [sub("b1"), sub("b1")]})) == ["variant-literal-twice"]
 
 
 def test_a_branch_out_of_sight_has_no_discriminator() -> None:
@@ -254,9 +244,7 @@ def test_a_branch_out_of_sight_has_no_discriminator() -> None:
 
 def test_recursive_variants() -> None:
     leaf, tree = variant("leaf"), variant("tree", left={"$ref": "#/$defs/Node"})
-    schema = holding(
-        {"$ref": "#/$defs/Node"}, **{"$defs": {"Node": {"anyOf": [leaf, tree]}, "L": leaf}}
-    )
+    schema = holding({"$ref": "#/$defs/Node"}, **{"$defs": {"Node": {"anyOf": [leaf, tree]}, "L": leaf}})
     assert findings(schema) == []
     itself = union({"$ref": "#/properties/x"}, variant("a"), variant("b"))
     assert rules(itself) == ["variant-literal-twice"]

@@ -78,12 +78,7 @@ caps.output_modalities = ["text"]
 def models_of(ledger: Ledger, known: Catalog | None = None, **ports: ModelPort) -> ModelCaller:
     """Return a model caller with mocks, except for the given ports."""
     all_ports: dict[str, ModelPort] = {name: MockProvider() for name in PROVIDERS}
-    return ModelCaller(
-        Runtime(ledger),
-        catalog=known or small_catalog(),
-        ports={**all_ports, **ports},
-        environment={},
-    )
+    return ModelCaller(Runtime(ledger), catalog=known or small_catalog(), ports={**all_ports, **ports}, environment={})
 
 
 def opened(
@@ -95,9 +90,7 @@ def opened(
     **how: Any,
 ) -> Session:
     """Open a session among the small catalog's models."""
-    return Session.open(
-        target, ledger=ledger, models=models_of(ledger, known, **(ports or {})), **how
-    )
+    return Session.open(target, ledger=ledger, models=models_of(ledger, known, **(ports or {})), **how)
 
 
 def seen(session: Session) -> tuple[Any, ...]:
@@ -120,9 +113,7 @@ def seen(session: Session) -> tuple[Any, ...]:
 def stored(ledger: Ledger, session: Session) -> list[tuple[Any, ...]]:
     """Return the session's rows in the store, without the times."""
     sql = "SELECT state, event, revision FROM sessions WHERE id = ?"
-    messages_sql = (
-        "SELECT number, answered, message FROM session_messages WHERE session = ? ORDER BY 1"
-    )
+    messages_sql = "SELECT number, answered, message FROM session_messages WHERE session = ? ORDER BY 1"
     return [*ledger.read(sql, (session.id,)), *ledger.read(messages_sql, (session.id,))]
 
 

@@ -40,9 +40,7 @@ def models_with(ledger: Ledger, configuration: Configuration, **environment: str
 def test_reachable_providers(ledger: Ledger) -> None:
     configured = read_configuration(CONFIGURED)
     assert reachable_providers(models_with(ledger, Configuration())) == ("mock",)
-    providers = reachable_providers(
-        models_with(ledger, configured, ANTHROPIC_API_KEY="-".join("abc"))
-    )
+    providers = reachable_providers(models_with(ledger, configured, ANTHROPIC_API_KEY="-".join("abc")))
     assert set(providers) == {"local", "anthropic", "mock"}
 
 
@@ -64,10 +62,7 @@ def test_models_that_fit_come_first(ledger: Ledger) -> None:
             ("local/tuned", False),
         ]
         assert find_candidates(session, models, "") == near
-        answers = [
-            candidate.verdict.answer
-            for candidate in find_candidates(session, models, "openai/gpt-")
-        ]
+        answers = [candidate.verdict.answer for candidate in find_candidates(session, models, "openai/gpt-")]
         assert answers == sorted(answers, key=["yes", "labelled", "no"].index)
         assert "yes" in answers
 
@@ -75,16 +70,9 @@ def test_models_that_fit_come_first(ledger: Ledger) -> None:
 def test_names_match_by_prefix_and_substring(ledger: Ledger) -> None:
     models = models_with(ledger, read_configuration(CONFIGURED), OPENAI_API_KEY="-".join("abc"))
     with Session.open("mock/demo", ledger=ledger, models=models) as session:
-        assert [candidate.target for candidate in find_candidates(session, models, "tun")] == [
-            "local/tuned"
-        ]
-        assert [
-            candidate.target for candidate in find_candidates(session, models, "local/une")
-        ] == ["local/tuned"]
-        targets = [
-            candidate.target
-            for candidate in find_candidates(session, models, "gpt-4o-mini", limit=5)
-        ]
+        assert [candidate.target for candidate in find_candidates(session, models, "tun")] == ["local/tuned"]
+        assert [candidate.target for candidate in find_candidates(session, models, "local/une")] == ["local/tuned"]
+        targets = [candidate.target for candidate in find_candidates(session, models, "gpt-4o-mini", limit=5)]
         assert len(targets) == 5
         assert all(target.startswith("openai/") for target in targets)
         assert find_candidates(session, models, "nothing-has-this-name") == []
@@ -113,9 +101,5 @@ def test_neither_the_rejected_model_nor_the_one_in_use_is_suggested(ledger: Ledg
         assert rejected.value.diagnostic.suggestion == "mock/demo"
         would = Needs(finding.need for finding in rejected.value.verdict.findings)
         assert [
-            (candidate.target, candidate.verdict.ok)
-            for candidate in configured_candidates(session, models, would)
-        ] == [
-            ("mock/demo", True),
-            ("mock/small", False),
-        ]
+            (candidate.target, candidate.verdict.ok) for candidate in configured_candidates(session, models, would)
+        ] == [("mock/demo", True), ("mock/small", False)]

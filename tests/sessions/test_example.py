@@ -10,10 +10,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "session.py"
 def test_a_session_in_ten_lines(tmp_path: Path) -> None:
     """The Python API is the same thing without a terminal, in ten lines."""
     done = subprocess.run(
-        [sys.executable, str(EXAMPLE), str(tmp_path / "x.db")],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, str(EXAMPLE), str(tmp_path / "x.db")], capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == [
         "You said: Hello",

@@ -50,24 +50,16 @@ ATTEMPTS: list[tuple[Act, str]] = [
         lambda s: s.attach(StateMachine("x", (Stage("a", ("streaming:always",)),))),
         "state-machine:x/a: needs.0.: unknown level",
     ),
-    (
-        lambda s: s.attach(StateMachine("x", (Stage("a"), Stage("a")))),
-        "a is there twice",
-    ),
+    (lambda s: s.attach(StateMachine("x", (Stage("a"), Stage("a")))), "a is there twice"),
     (lambda s: s.attach(StateMachine("", ())), "1 to 120 visible characters"),
     (lambda s: s.attach(StateMachine("x", contract="soon")), "state-machine:x: contract: 'soon'"),
     (
-        lambda s: s.attach(
-            StateMachine("x", needs=("caching=prompt-caching", "caching=context-caching"))
-        ),
+        lambda s: s.attach(StateMachine("x", needs=("caching=prompt-caching", "caching=context-caching"))),
         "cannot be both",
     ),
     (lambda s: s.detach(), "no state machine is attached"),
     (lambda s: s.reload(context_providers=ContextProvider("x")), "several"),  # type: ignore[arg-type]
-    (
-        lambda s: s.reload(context_providers=[ContextProvider("x"), ContextProvider("x")]),
-        "there twice",
-    ),
+    (lambda s: s.reload(context_providers=[ContextProvider("x"), ContextProvider("x")]), "there twice"),
     (lambda s: s.reload(context_providers=[ContextProvider("x", tokens=-1)]), "tokens"),
     (lambda s: s.reload(hooks=[Hook("x", "eat", "tokens")]), "hook: "),  # type: ignore[arg-type]
     (lambda s: s.spawn("nobody/model/x", id="../x"), "id: 1 to 64"),
@@ -104,19 +96,13 @@ def test_a_name_with_a_slash_may_be_a_model_of_the_provider_in_use(ledger: Ledge
         ("nobody/model", {}, "unknown provider 'nobody'"),
         ("model", {}, "'model' has no provider: write PROVIDER/MODEL"),
         ("openai/gpt-full", {"policy": "refuse"}, "policy is a Policy"),
-        (
-            "openai/gpt-full",
-            {"default_params": {"n": None}},
-            "defaultParams: n has",
-        ),
+        ("openai/gpt-full", {"default_params": {"n": None}}, "defaultParams: n has"),
         ("openai/gpt-full", {"launch": {"stop": 4}}, "launch: stop"),
         ("openai/gpt-full", {"security": {"mode": "loose"}}, "security mode: "),
         ("openai/gpt-full", {"id": "a b"}, "id: 1 to 64"),
     ],
 )
-def test_a_session_that_cannot_be_opened(
-    ledger: Ledger, target: str, how: dict[str, Any], error: str
-) -> None:
+def test_a_session_that_cannot_be_opened(ledger: Ledger, target: str, how: dict[str, Any], error: str) -> None:
     with pytest.raises(InputError, match=error):
         opened(ledger, target, **how)
     assert ledger.read("SELECT COUNT(*) FROM sessions") == [(0,)]

@@ -69,9 +69,7 @@ def test_a_declaration_fills_unknown_claims_and_is_labelled(ledger: Ledger) -> N
         ({"multimodal": {"video": True}}, "video-input", "video-input"),
     ],
 )
-def test_an_overstated_claim_is_capped_and_recorded(
-    ledger: Ledger, declared: Any, name: str, beyond: str
-) -> None:
+def test_an_overstated_claim_is_capped_and_recorded(ledger: Ledger, declared: Any, name: str, beyond: str) -> None:
     """S000-10-2: contextWindow and multimodal are checked against known values."""
     known = small_catalog(still={"video_input": False})
     port = Describing(declared)
@@ -87,9 +85,7 @@ def test_an_overstated_claim_is_capped_and_recorded(
 
 @pytest.mark.parametrize("name", ["streaming", "toolCalling", "structuredOutput", "reasoning"])
 def test_a_declaration_does_not_override_a_known_absence(ledger: Ledger, name: str) -> None:
-    known = small_catalog(
-        weak=dict.fromkeys(("streaming", "tool_calling", "structured_output", "reasoning"), False)
-    )
+    known = small_catalog(weak=dict.fromkeys(("streaming", "tool_calling", "structured_output", "reasoning"), False))
     session = opened(
         ledger,
         "anthropic/gpt-full",

@@ -10,14 +10,7 @@ from modelpact.evidence import Observation, forget, record
 from modelpact.ledger import Ledger
 from modelpact.providers.port import MockProvider
 from modelpact.providers.runtime.runtime import Runtime
-from modelpact.sessions import (
-    ContextProvider,
-    KeyMissing,
-    NoLongerFits,
-    Session,
-    StateMachine,
-    TargetUnreachable,
-)
+from modelpact.sessions import ContextProvider, KeyMissing, NoLongerFits, Session, StateMachine, TargetUnreachable
 from tests.sessions.support import last, models_of, opened, seen, small_catalog, stored, types
 
 SUGGESTED = "openai/gpt-suggested"
@@ -137,9 +130,7 @@ def test_a_session_without_its_key_resumes_but_sends_nothing(ledger: Ledger) -> 
 def test_a_provider_that_is_no_longer_configured(ledger: Ledger) -> None:
     with opened(ledger, "vllm/mine", id="a"):
         pass
-    ledger.write(
-        lambda tx: tx.execute("UPDATE sessions SET state = REPLACE(state, 'vllm/', 'gone/')")
-    )
+    ledger.write(lambda tx: tx.execute("UPDATE sessions SET state = REPLACE(state, 'vllm/', 'gone/')"))
     again = resumed(ledger, "a")
     assert isinstance(again.refusal, TargetUnreachable)
     assert again.refusal.code == "Session/Unreachable"

@@ -7,13 +7,7 @@ from typing import Any
 import pytest
 
 from modelpact import Policy
-from modelpact.conversation.message import (
-    ImageBlock,
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response
 from modelpact.evidence import Observation, record
@@ -69,11 +63,7 @@ def test_the_newest_session_is_listed_first(either: Ledger) -> None:
         opened(either, id=name)
     Session.resume("one", ledger=either, models=models_of(either)).send("Hello")
     listed = list_sessions(either)
-    assert [(summary.id, summary.messages) for summary in listed] == [
-        ("one", 2),
-        ("three", 0),
-        ("two", 0),
-    ]
+    assert [(summary.id, summary.messages) for summary in listed] == [("one", 2), ("three", 0), ("two", 0)]
     assert list_sessions(either, 1)[0].target == "openai/gpt-full"
 
 
@@ -233,10 +223,7 @@ def test_a_failing_listener_stops_neither_the_switch_nor_delivery(ledger: Ledger
     assert [event.sequence for event in events] == sorted(event.sequence for event in events)
     assert ledger.bus.failures == len(trail(ledger, session)) + len(ledger.events("registry"))
     switched = next(event for event in events if event.type == "session.switched")
-    assert (
-        switched.payload["diagnostic"]
-        == last(ledger, session, "session.switched").payload["diagnostic"]
-    )
+    assert switched.payload["diagnostic"] == last(ledger, session, "session.switched").payload["diagnostic"]
 
 
 def test_a_listener_that_would_deadlock_gets_an_error(ledger: Ledger) -> None:
@@ -317,10 +304,7 @@ def test_an_unreadable_row_is_listed_and_skipped(ledger: Ledger) -> None:
     for name in ("good", "bad"):
         opened(ledger, id=name)
     ledger.write(lambda tx: tx.execute("UPDATE sessions SET state = '{}' WHERE id = 'bad'"))
-    assert {summary.id: summary.readable for summary in list_sessions(ledger)} == {
-        "bad": False,
-        "good": True,
-    }
+    assert {summary.id: summary.readable for summary in list_sessions(ledger)} == {"bad": False, "good": True}
     with pytest.raises(UnreadableSession, match=r"session bad cannot be read"):
         Session.resume("bad", ledger=ledger, models=models_of(ledger))
 

@@ -20,16 +20,7 @@ from modelpact.sessions import (
     SwitchRejected,
     required_set,
 )
-from tests.sessions.support import (
-    LACKING,
-    NEED,
-    last,
-    opened,
-    seen,
-    small_catalog,
-    stored,
-    types,
-)
+from tests.sessions.support import LACKING, NEED, last, opened, seen, small_catalog, stored, types
 
 MACHINE = StateMachine("review", (Stage("draft"), Stage("check", ("streaming",))))
 
@@ -47,9 +38,7 @@ def asking(name: str, level: str) -> ContextProvider:
 
 def test_source_state_machine() -> None:
     """S000-3-1, S000-3-3: `toolCalling: hard` always, and what the stages rely on."""
-    assert by(required_set(StateMachine("bare"))) == {
-        "tool-calling>=native": ("state-machine:bare",)
-    }
+    assert by(required_set(StateMachine("bare"))) == {"tool-calling>=native": ("state-machine:bare",)}
     assert by(required_set(MACHINE)) == {
         "tool-calling>=native": ("state-machine:review",),
         "streaming>=native": ("state-machine:review/check",),
@@ -60,9 +49,7 @@ def test_source_state_machine() -> None:
 def test_source_context_providers_by_content(content: Any) -> None:
     """S000-3-4: tool-hint and resource-binding content require tool calling."""
     provider = ContextProvider("docs", produces=("text", content))
-    assert by(required_set(context_providers=[provider])) == {
-        "tool-calling>=native": ("context-provider:docs",)
-    }
+    assert by(required_set(context_providers=[provider])) == {"tool-calling>=native": ("context-provider:docs",)}
     assert not required_set(context_providers=[ContextProvider("docs")])
 
 
@@ -81,9 +68,7 @@ def test_source_context_providers_by_size() -> None:
 @pytest.mark.parametrize("kind", ["guard", "transform"])
 def test_source_hooks(kind: Any) -> None:
     """S000-3-6: guard and transform hooks on streamed tokens require streaming."""
-    assert by(required_set(hooks=[Hook("mask", kind, "tokens")])) == {
-        "streaming>=native": ("hook:mask",)
-    }
+    assert by(required_set(hooks=[Hook("mask", kind, "tokens")])) == {"streaming>=native": ("hook:mask",)}
     assert not required_set(hooks=[Hook("mask", kind, "messages")])
     assert not required_set(hooks=[Hook("count", "observe", "tokens")])
 
@@ -108,20 +93,14 @@ def test_the_set_keeps_the_requirers_and_the_strictest_level() -> None:
         SecurityMode("allowlist", tool_oriented=True),
     )
     assert by(needs) == {
-        "tool-calling>=native": (
-            "state-machine:review",
-            "context-provider:hints",
-            "security:allowlist",
-        ),
+        "tool-calling>=native": ("state-machine:review", "context-provider:hints", "security:allowlist"),
         "streaming>=native": ("state-machine:review/check", "hook:mask"),
     }
 
 
 def test_the_required_set_is_fixed_at_start(ledger: Ledger) -> None:
     """S000-3-8, S000-3-9: fixed when the session starts, evaluated again on each switch."""
-    session = opened(
-        ledger, machine=MACHINE, context_providers=[ContextProvider("a", tokens=9_000)]
-    )
+    session = opened(ledger, machine=MACHINE, context_providers=[ContextProvider("a", tokens=9_000)])
     assert session.needs == required_set(MACHINE, session.context_providers)
     known = small_catalog(weak={"tool_calling": False})
     with pytest.raises(SwitchRejected) as caught:
@@ -156,9 +135,7 @@ def test_tool_calling_hard_fails_on_every_path(ledger: Ledger, trigger: str) -> 
 @pytest.mark.parametrize("name", LACKING)
 def test_matrix_hard(ledger: Ledger, name: str) -> None:
     """S000-6-1, S000-4-4, S000-5-4, S000-1-3: the switch is rejected and nothing changes."""
-    session = opened(
-        ledger, known=small_catalog(weak=LACKING[name]), context_providers=[asking(name, "hard")]
-    )
+    session = opened(ledger, known=small_catalog(weak=LACKING[name]), context_providers=[asking(name, "hard")])
     before = seen(session), stored(ledger, session)
     with pytest.raises(SwitchRejected) as caught:
         session.switch_model("gpt-weak")
@@ -171,11 +148,7 @@ def test_matrix_hard(ledger: Ledger, name: str) -> None:
 @pytest.mark.parametrize("name", LACKING)
 def test_matrix_preferred(ledger: Ledger, name: str) -> None:
     """S000-6-2, S000-5-5, S000-10-3: `preferred-unmet`, and the downgrade is audited."""
-    session = opened(
-        ledger,
-        known=small_catalog(weak=LACKING[name]),
-        context_providers=[asking(name, "preferred")],
-    )
+    session = opened(ledger, known=small_catalog(weak=LACKING[name]), context_providers=[asking(name, "preferred")])
     switched = session.switch_model("gpt-weak")
     assert [warning.outcome for warning in switched.verdict.warnings] == ["preferred-unmet"]
     assert session.target == "openai/gpt-weak"
@@ -193,9 +166,7 @@ def test_matrix_preferred(ledger: Ledger, name: str) -> None:
 def test_matrix_probed(ledger: Ledger, name: str) -> None:
     """S000-6-3, S000-6-6: `probe-pending`."""
     declared = {"context_window": "unknown"} if name == "contextWindow" else LACKING[name]
-    session = opened(
-        ledger, known=small_catalog(weak=declared), context_providers=[asking(name, "probed")]
-    )
+    session = opened(ledger, known=small_catalog(weak=declared), context_providers=[asking(name, "probed")])
     switched = session.switch_model("gpt-weak")
     assert [warning.outcome for warning in switched.verdict.warnings] == ["probe-pending"]
     assert "session.downgraded" not in types(ledger, session)
@@ -230,12 +201,7 @@ def test_an_unknown_pair_has_the_default_vector(ledger: Ledger, unknown: Any) ->
 def test_trigger_model(ledger: Ledger) -> None:
     """S000-7-1, S000-4-2: full negotiation against the target model."""
     known = small_catalog(weak={"tool_calling": False, "context_window": 10_000})
-    session = opened(
-        ledger,
-        known=known,
-        machine=MACHINE,
-        context_providers=[ContextProvider("x", tokens=50_000)],
-    )
+    session = opened(ledger, known=known, machine=MACHINE, context_providers=[ContextProvider("x", tokens=50_000)])
     with pytest.raises(SwitchRejected) as caught:
         session.switch_model("gpt-weak")
     missing = [missing.capability for missing in caught.value.diagnostic.missing]
@@ -290,9 +256,7 @@ def test_no_trigger_context_window_exhaustion(ledger: Ledger) -> None:
     from modelpact.providers.models.upstream import UpstreamError
     from modelpact.sessions import CapabilityMissing
 
-    full = UpstreamError(
-        "this model's maximum context length is 8192 tokens", status=400, code="too_long"
-    )
+    full = UpstreamError("this model's maximum context length is 8192 tokens", status=400, code="too_long")
     session = opened(ledger, ports={"openai": MockProvider([full])}, machine=MACHINE)
     state, decisions = seen(session)[:9], types(ledger, session).count("negotiation.decided")
     with pytest.raises(CapabilityMissing) as caught:
@@ -333,11 +297,7 @@ def test_diagnostic_missing(ledger: Ledger) -> None:
     error, diagnostic = rejected(ledger)
     assert error.diagnostic.missing[0].required_by == ("state-machine:review",)
     assert diagnostic["missing"] == [
-        {
-            "capability": "toolCalling",
-            "requiredBy": ["state-machine:review"],
-            "reason": "unsupported",
-        }
+        {"capability": "toolCalling", "requiredBy": ["state-machine:review"], "reason": "unsupported"}
     ]
 
 
@@ -417,10 +377,7 @@ def test_diagnostic_is_emitted_on_the_bus_and_in_the_audit_trail(ledger: Ledger)
 
 @pytest.mark.parametrize(
     ("declaration", "beyond"),
-    [
-        ({"contextWindow": 2_000_000}, "context>=300k"),
-        ({"multimodal": {"video": True}}, "video-input"),
-    ],
+    [({"contextWindow": 2_000_000}, "context>=300k"), ({"multimodal": {"video": True}}, "video-input")],
 )
 def test_security_declarations_are_untrusted(ledger: Ledger, declaration: Any, beyond: str) -> None:
     """S000-10-1, S000-10-2, S000-4-1: declarations are hints, checked against contextWindow and
@@ -448,9 +405,7 @@ def test_security_downgrades_are_audited(ledger: Ledger) -> None:
     assert "session.downgraded" not in types(ledger, session)
     session.switch_model("gpt-weak")
     audited = last(ledger, session, "session.downgraded")
-    assert audited.payload["lost"] == [
-        {"capability": "promptCaching", "requiredBy": ["context-provider:notes"]}
-    ]
+    assert audited.payload["lost"] == [{"capability": "promptCaching", "requiredBy": ["context-provider:notes"]}]
     assert [event.type for event in ledger.cause_chain(audited.id)][1] == "session.switched"
 
 
@@ -469,18 +424,12 @@ def test_a_subagent_inherits_the_required_set(ledger: Ledger) -> None:
     """S000-3-11: a subagent inherits the required set of its parent."""
     parent = opened(ledger, machine=MACHINE)
     child = parent.spawn(context_providers=[ContextProvider("own", tokens=5_000)])
-    assert by(child.needs) == {
-        **by(parent.needs),
-        "context-window>=5000>=native": ("context-provider:own",),
-    }
+    assert by(child.needs) == {**by(parent.needs), "context-window>=5000>=native": ("context-provider:own",)}
     parent.detach()
     assert "tool-calling>=native" in by(child.needs)
     assert child.parent == parent.id
     opening = ledger.events(child.envelope)[0]
-    assert [event.type for event in ledger.cause_chain(opening.id)][:2] == [
-        "negotiation.decided",
-        "session.spawned",
-    ]
+    assert [event.type for event in ledger.cause_chain(opening.id)][:2] == ["negotiation.decided", "session.spawned"]
 
 
 def test_a_subagent_whose_model_does_not_fit(ledger: Ledger) -> None:

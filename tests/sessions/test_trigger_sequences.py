@@ -83,9 +83,7 @@ class Triggers(RuleBasedStateMachine):
         super().__init__()
         self.stack = contextlib.ExitStack()
 
-    @initialize(
-        unknown=st.sampled_from(["refuse", "probe"]), tool_oriented=st.booleans(), hooks=HOOKS
-    )
+    @initialize(unknown=st.sampled_from(["refuse", "probe"]), tool_oriented=st.booleans(), hooks=HOOKS)
     def open(self, unknown: Any, tool_oriented: bool, hooks: Hook) -> None:
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
         self.ledger = self.stack.enter_context(Ledger.open(f"sqlite:{Path(folder) / 'x.db'}"))
@@ -135,9 +133,7 @@ class Triggers(RuleBasedStateMachine):
 
             verdict = negotiate(needs, Claims((), target=target), now.policy)
         else:
-            verdict = negotiate(
-                needs, target, now.policy, strategies=emulator_strategies(), catalog=KNOWN
-            )
+            verdict = negotiate(needs, target, now.policy, strategies=emulator_strategies(), catalog=KNOWN)
         return verdict.ok, needs
 
     @rule(name=st.sampled_from(TARGETS))
@@ -152,9 +148,7 @@ class Triggers(RuleBasedStateMachine):
             return
         target = f"{provider}/{choice}"
         ok, _ = self.fits(target)
-        self.attempt(
-            lambda: self.session.switch_provider(provider), accepted=ok, changes={"target": target}
-        )
+        self.attempt(lambda: self.session.switch_provider(provider), accepted=ok, changes={"target": target})
 
     @rule(machine=MACHINES)
     def attach(self, machine: StateMachine) -> None:
@@ -174,9 +168,7 @@ class Triggers(RuleBasedStateMachine):
     @rule(context=st.lists(CONTEXT, max_size=3), hooks=st.none() | st.lists(HOOKS, max_size=2))
     def reload(self, context: list[ContextProvider], hooks: list[Hook] | None) -> None:
         remaining = self.session.hooks if hooks is None else tuple(hooks)
-        ok, needs = self.fits(
-            self.session.target, context_providers=tuple(context), hooks=remaining
-        )
+        ok, needs = self.fits(self.session.target, context_providers=tuple(context), hooks=remaining)
         twice = len({event.name for event in context}) < len(context)
         twice = twice or len({run.name for run in remaining}) < len(remaining)
         self.attempt(

@@ -27,10 +27,7 @@ from modelpact.sessions import (
 from tests.sessions.support import FULL, last, models_of, opened, small_catalog, trail, types
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
-SCHEMA = {
-    "type": "json_schema",
-    "json_schema": {"name": "a", "schema": {"type": "object"}},
-}
+SCHEMA = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}}}
 UNLISTED = "openai/nobody-lists-this"
 
 
@@ -40,14 +37,10 @@ def test_a_turn_is_stored_and_its_events_are_linked(ledger: Ledger) -> None:
     assert turn.text == "You said: Hello"
     assert [message.role for message in session.messages] == ["user", "assistant"]
     assert types(ledger, session)[-4:] == [
-        *("session.turn", "capability.invoked", "capability.completed", "session.answered"),
+        *("session.turn", "capability.invoked", "capability.completed", "session.answered")
     ]
-    chain = [
-        event.type for event in ledger.cause_chain(last(ledger, session, "session.answered").id)
-    ]
-    assert chain[:4] == [
-        *("session.answered", "capability.completed", "capability.invoked", "session.turn"),
-    ]
+    chain = [event.type for event in ledger.cause_chain(last(ledger, session, "session.answered").id)]
+    assert chain[:4] == [*("session.answered", "capability.completed", "capability.invoked", "session.turn")]
     assert chain[-1] == "negotiation.decided"
     assert {line.unit for line in turn.cost} >= {"tokens.input", "tokens.output"}
     assert turn.invocations[0].envelope == session.envelope
@@ -58,9 +51,7 @@ def test_a_request_includes_the_earlier_messages(ledger: Ledger) -> None:
     session = opened(ledger, ports={"openai": port})
     session.send([Message("system", (TextBlock("Be brief"),)), "first"])
     session.send(Message("user", (TextBlock("second"),)))
-    assert [message.text for message in port.requests[1].messages] == [
-        *("Be brief", "first", "one", "second"),
-    ]
+    assert [message.text for message in port.requests[1].messages] == [*("Be brief", "first", "one", "second")]
 
 
 def test_sync_inside_and_outside_a_loop_and_async(ledger: Ledger) -> None:
@@ -102,7 +93,7 @@ def test_a_long_stream_costs_no_more_events_than_a_short_one(ledger: Ledger) -> 
     assert isinstance(events.pop(), Finish)  # the end that comes when it is settled
     assert turn.text == long
     assert types(ledger, session)[before:] == [
-        *("session.turn", "capability.invoked", "capability.completed", "session.answered"),
+        *("session.turn", "capability.invoked", "capability.completed", "session.answered")
     ]
     settled = last(ledger, session, "capability.completed")
     assert settled.payload["partials"]["count"] == len(events)
@@ -182,9 +173,7 @@ def test_a_failed_message_is_stored_but_not_sent_again(ledger: Ledger) -> None:
 
 @pytest.mark.parametrize("raised", [RuntimeError("boom"), SystemExit(3)])
 @pytest.mark.parametrize("streamed", [False, True])
-def test_a_port_that_raises_fails_only_its_call(
-    ledger: Ledger, raised: BaseException, streamed: bool
-) -> None:
+def test_a_port_that_raises_fails_only_its_call(ledger: Ledger, raised: BaseException, streamed: bool) -> None:
     """Whatever a port raises is a failed call, and no invocation stays open."""
 
     class Crashing(MockProvider):
@@ -227,9 +216,7 @@ def test_an_interrupt_in_a_port_does_not_stop_the_shared_loop(ledger: Ledger) ->
 def test_parameters_that_do_not_apply_are_refused_before_anything_is_sent(ledger: Ledger) -> None:
     port = MockProvider()
     known = small_catalog(cold={"temperature": False})
-    session = opened(
-        ledger, "openai/gpt-cold", known=known, ports={"openai": port}, launch={"temperature": 0.3}
-    )
+    session = opened(ledger, "openai/gpt-cold", known=known, ports={"openai": port}, launch={"temperature": 0.3})
     with pytest.raises(ParamsRefused) as caught:
         session.send("Hello")
     assert caught.value.code == "Session/UnsupportedParams"
@@ -262,9 +249,7 @@ def test_parameters_that_do_not_apply_are_dropped_with_a_warning(ledger: Ledger)
 
 
 def test_the_layers_of_parameters(ledger: Ledger) -> None:
-    session = opened(
-        ledger, default_params={"temperature": 0.1, "top_k": 1}, launch={"temperature": 0.2}
-    )
+    session = opened(ledger, default_params={"temperature": 0.1, "top_k": 1}, launch={"temperature": 0.2})
     assert session.params == {"temperature": 0.2, "top_k": 1}
     session.set_params({"temperature": 0.3, "stop_sequences": ["END"]})
     assert session.params == {"temperature": 0.3, "top_k": 1, "stop_sequences": ["END"]}
@@ -282,12 +267,7 @@ def test_the_layers_of_parameters(ledger: Ledger) -> None:
 # The point of use.
 
 USES: dict[str, tuple[dict[str, Any], dict[str, Any], Any, str]] = {
-    "tool-calling": (
-        {"tool_calling": False},
-        {"tools": [TOOL]},
-        "Hi",
-        "ProviderCapability/MissingToolCalling",
-    ),
+    "tool-calling": ({"tool_calling": False}, {"tools": [TOOL]}, "Hi", "ProviderCapability/MissingToolCalling"),
     "structured-output": (
         {"structured_output": False},
         {"response_format": SCHEMA},

@@ -60,9 +60,7 @@ def test_ranges(text: str, inside: list[str], outside: list[str]) -> None:
     assert [version for version in outside if holds(text, version)] == []
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "^", "1.2.3.4", "v1", "1,,2", ">=", "01.0", "1.x.3", "latest", "1" * 300, 7]
-)
+@pytest.mark.parametrize("text", ["", " ", "^", "1.2.3.4", "v1", "1,,2", ">=", "01.0", "1.x.3", "latest", "1" * 300, 7])
 def test_invalid_ranges(text: str) -> None:
     with pytest.raises(InputError, match=r"range of versions|only x may follow an x"):
         VersionRange.parse(text)
@@ -81,14 +79,10 @@ def test_a_version_round_trips(version: ContractVersion) -> None:
 
 
 @given(VERSIONS, VERSIONS)
-def test_a_caret_fixes_the_first_nonzero_number(
-    base: ContractVersion, other: ContractVersion
-) -> None:
+def test_a_caret_fixes_the_first_nonzero_number(base: ContractVersion, other: ContractVersion) -> None:
     """semver.org: a caret allows changes that do not modify the left-most non-zero number."""
     first = next((place for place, number in enumerate(base.numbers) if number), 2)
-    expected = (
-        other.numbers >= base.numbers and other.numbers[: first + 1] == base.numbers[: first + 1]
-    )
+    expected = other.numbers >= base.numbers and other.numbers[: first + 1] == base.numbers[: first + 1]
     assert (other in VersionRange.parse(f"^{base}")) is expected
 
 
@@ -103,9 +97,7 @@ def test_the_load_time_axis(ledger: Ledger, what: str) -> None:
     act: dict[str, Callable[[], object]] = {
         "machine": lambda: session.attach(StateMachine("new", contract="^2.0")),
         "hooks": lambda: session.reload(hooks=[Hook("new", "observe", "tokens", contract=">=1.1")]),
-        "context_providers": lambda: session.reload(
-            context_providers=[ContextProvider("new", contract="~0.9")]
-        ),
+        "context_providers": lambda: session.reload(context_providers=[ContextProvider("new", contract="~0.9")]),
     }
     with pytest.raises(LoadError) as caught:
         act[what]()
@@ -118,9 +110,7 @@ def test_the_load_time_axis(ledger: Ledger, what: str) -> None:
 
 def test_the_runtime_axis(ledger: Ledger) -> None:
     """S000-8-2, S000-8-1: a missing capability is a failure at run time."""
-    session = opened(
-        ledger, known=small_catalog(weak={"tool_calling": False}), machine=StateMachine("good")
-    )
+    session = opened(ledger, known=small_catalog(weak={"tool_calling": False}), machine=StateMachine("good"))
     with pytest.raises(SwitchRejected) as caught:
         session.switch_model("gpt-weak")
     assert caught.value.axis == "runtime"

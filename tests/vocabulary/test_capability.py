@@ -122,8 +122,7 @@ def test_hosts_extend_the_vocabulary(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["x-host-", "x-host-acme", "x-host-acme-", "x-host--key", "X-host-acme-key", "x-host-a-b\n"],
+    "name", ["x-host-", "x-host-acme", "x-host-acme-", "x-host--key", "X-host-acme-key", "x-host-a-b\n"]
 )
 def test_what_lacks_host_or_key_is_no_extension(name: str) -> None:
     assert not is_host_extension(name)
@@ -136,12 +135,7 @@ def test_a_host_extension_of_any_length_is_no_way_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "near"),
-    [
-        ("tool-caling", "tool-calling"),
-        ("strutured-output", "structured-output"),
-        ("toolz", "tools"),
-    ],
+    ("wrong", "near"), [("tool-caling", "tool-calling"), ("strutured-output", "structured-output"), ("toolz", "tools")]
 )
 def test_a_typo_is_told_the_nearest_names(wrong: str, near: str) -> None:
     with pytest.raises(UnknownCapability) as caught:
@@ -169,8 +163,7 @@ def test_any_text_is_found_or_refused_with_a_typed_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("minimum", "enough"),
-    [("native", {"native"}), ("emulated", {"native", "emulated", "restricted"})],
+    ("minimum", "enough"), [("native", {"native"}), ("emulated", {"native", "emulated", "restricted"})]
 )
 def test_minimum_support(minimum: str, enough: set[str]) -> None:
     """S002-2-5, S002-2-6: native only; native, emulated or restricted."""

@@ -224,7 +224,5 @@ def test_keys_of_proxies_go_whatever_chance_wrote(chosen: bytes) -> None:
 
 
 def test_words_that_begin_like_a_proxys_key_stay() -> None:
-    words = (
-        "sk-learn-compatible-estimators on a disk-0123456789abcdef01 and task-2026-11-16-morning"
-    )
+    words = "sk-learn-compatible-estimators on a disk-0123456789abcdef01 and task-2026-11-16-morning"
     assert redact_text(words) == words

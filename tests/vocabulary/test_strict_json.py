@@ -30,12 +30,7 @@ def test_what_nobody_can_write_is_refused(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    [
-        "\U0001f600",
-        {"ok": "1e400", "\\ud800": "a text of six characters"},
-        [1e308, 1e-400, 10**40, "e100"],
-    ],
+    "value", ["\U0001f600", {"ok": "1e400", "\\ud800": "a text of six characters"}, [1e308, 1e-400, 10**40, "e100"]]
 )
 @pytest.mark.parametrize("ascii_only", [True, False])
 def test_what_only_looks_like_it_is_read(value: Any, ascii_only: bool) -> None:

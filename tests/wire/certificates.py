@@ -33,9 +33,7 @@ class Authority:
         file.write_bytes(
             certificate.public_bytes(serialization.Encoding.PEM)
             + key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
         )
         return file, certificate.public_bytes(serialization.Encoding.DER)
@@ -50,8 +48,7 @@ class Authority:
     ) -> x509.Certificate:
         now = datetime.datetime.now(datetime.UTC)
         names: list[x509.GeneralName] = [
-            x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host)
-            for host in hosts
+            x509.IPAddress(ipaddress.ip_address(host)) if host[0].isdigit() else x509.DNSName(host) for host in hosts
         ]
         builder = (
             x509.CertificateBuilder()

@@ -33,9 +33,7 @@ async def proxying(port: int, *, refuse: bool = False) -> AsyncIterator[Proxy]:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             proxy.requests.append(head.partition(b" HTTP/")[0])
-            proxy.authorised.extend(
-                line for line in head.split(b"\r\n") if line.lower().startswith(b"proxy-auth")
-            )
+            proxy.authorised.extend(line for line in head.split(b"\r\n") if line.lower().startswith(b"proxy-auth"))
             if refuse:
                 writer.write(b"HTTP/1.1 407 Who are you?\r\nContent-Length: 0\r\n\r\n")
                 return

@@ -353,10 +353,7 @@ async def test_a_closed_client_sends_nothing() -> None:
 @on_loop
 async def test_interim_responses_are_skipped() -> None:
     hints = b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"
-    async with (
-        scripted(replying(b"HTTP/1.1 100 Continue\r\n\r\n" + hints + OK, OK)) as url,
-        Client() as client,
-    ):
+    async with scripted(replying(b"HTTP/1.1 100 Continue\r\n\r\n" + hints + OK, OK)) as url, Client() as client:
         for _ in range(2):
             response = await client.request("GET", url)
             assert (response.status, await response.read()) == (200, b"ok")
@@ -365,9 +362,7 @@ async def test_interim_responses_are_skipped() -> None:
 
 @on_loop
 async def test_trailers_are_skipped() -> None:
-    reply = (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Late: 1\r\n\r\n"
-    )
+    reply = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nX-Late: 1\r\n\r\n"
     async with scripted(replying(reply, reply)) as url, Client() as client:
         for _ in range(2):
             response = await client.request("GET", url)
@@ -421,9 +416,7 @@ async def test_an_invalid_url_is_an_error(url: str) -> None:
     ],
 )
 @on_loop
-async def test_a_request_that_would_break_the_framing_is_not_sent(
-    method: str, headers: dict[str, str]
-) -> None:
+async def test_a_request_that_would_break_the_framing_is_not_sent(method: str, headers: dict[str, str]) -> None:
     async with Client() as client:
         with pytest.raises(InputError):
             await client.request(method, "http://127.0.0.1:1/", headers)

@@ -281,9 +281,7 @@ async def test_an_unread_body_pauses_its_sender() -> None:
 async def test_a_rejected_upload_still_gets_its_response() -> None:
     """If the server closed at once, a reset would hide the 413 from the client."""
     async with serving(body=1_000) as server, raw(server.port) as peer:
-        sending = asyncio.create_task(
-            _pushed(peer.writer, _post(b"Content-Length: 20000000") + b"a" * 20_000_000)
-        )
+        sending = asyncio.create_task(_pushed(peer.writer, _post(b"Content-Length: 20000000") + b"a" * 20_000_000))
         got = await peer.rest()
         await sending
         assert got.startswith(b"HTTP/1.1 413 ")

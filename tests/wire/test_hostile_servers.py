@@ -22,10 +22,7 @@ MALFORMED = {
     "bare LFs": ("head", b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok"),
     "a folded line": ("head", b"HTTP/1.1 200 OK\r\nX: a\r\n b\r\n\r\n"),
     "a NUL": ("head", b"HTTP/1.1 200 OK\r\nX: \0\r\n\r\n"),
-    "length and chunks": (
-        "head",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
-    ),
+    "length and chunks": ("head", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n"),
     "two lengths": ("head", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n"),
     "another encoding": ("head", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\nabc"),
     "too many headers": ("head", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 300 + b"\r\n"),
@@ -86,9 +83,7 @@ async def test_data_between_requests_closes_the_connection() -> None:
 
 @on_loop
 async def test_a_body_after_head_is_not_taken_for_a_response() -> None:
-    lie = (
-        b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-    )
+    lie = b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
     async with scripted(replying(lie)) as url, Client() as client:
         assert await (await client.request("HEAD", url)).read() == b""
         assert client.connections == 0

@@ -34,9 +34,7 @@ async def echo_request(request: HttpRequest) -> HttpResponse:
     """Respond with the request itself."""
     body = await request.body()
     headers = "\n".join(f"{name}: {value}" for name, value in request.headers)
-    return HttpResponse(
-        201, {"x-told": "yes"}, f"{request.method} {request.path}\n{headers}\n\n".encode() + body
-    )
+    return HttpResponse(201, {"x-told": "yes"}, f"{request.method} {request.path}\n{headers}\n\n".encode() + body)
 
 
 @on_loop
@@ -63,10 +61,7 @@ async def test_tls_goes_through_a_tunnel_to_the_server_itself(tmp_path: Path) ->
     ours = Authority(tmp_path, "ours")
     certificate, der = ours.issue("server", "upstream.test")
     tls = server_context(certificate)
-    async with (
-        await serve(echo_request, "127.0.0.1", 0, tls=tls) as server,
-        proxying(server.port) as proxy,
-    ):
+    async with await serve(echo_request, "127.0.0.1", 0, tls=tls) as server, proxying(server.port) as proxy:
         async with Client(tls=client_context(ours.file), proxies={"https": proxy.url}) as client:
             response = await client.request("GET", "https://upstream.test/v1")
             assert (await response.read()).startswith(b"GET /v1\n")
@@ -153,11 +148,7 @@ async def test_every_failure_has_its_phase() -> None:
 
         return HttpResponse(200, (), parts())
 
-    async with (
-        serving(never) as server,
-        proxying(server.port) as proxy,
-        Client(proxies={"http": proxy.url}) as client,
-    ):
+    async with serving(never) as server, proxying(server.port) as proxy, Client(proxies={"http": proxy.url}) as client:
         quick = Timeouts(connect=0.5, write=0.05, first_byte=0.1)
         with pytest.raises(WireTimeout) as caught:
             await client.request("GET", URL, timeouts=quick)

@@ -55,9 +55,7 @@ async def test_pipelined_bodies_do_not_run_into_each_other() -> None:
 @on_loop
 async def test_head_has_the_length_and_no_body() -> None:
     async with serving() as server:
-        got = await exchange(
-            server.port, b"HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-        )
+        got = await exchange(server.port, b"HEAD /a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
     assert b"content-length: 8\r\n" in got
     assert got.endswith(b"\r\n\r\n")
 
@@ -220,9 +218,7 @@ async def test_a_response_that_would_break_the_framing_is_not_sent(
 
 @pytest.mark.parametrize("begun", [True, False])
 @on_loop
-async def test_a_stream_that_fails_does_not_look_complete(
-    begun: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_stream_that_fails_does_not_look_complete(begun: bool, caplog: pytest.LogCaptureFixture) -> None:
     async def parts() -> AsyncIterator[bytes]:
         if begun:
             yield b"half"
@@ -319,9 +315,7 @@ async def test_a_forwarded_response_ends_when_its_client_disconnects() -> None:
 
 
 @on_loop
-async def test_a_handler_that_is_cancelled_from_within_is_a_failure(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+async def test_a_handler_that_is_cancelled_from_within_is_a_failure(caplog: pytest.LogCaptureFixture) -> None:
     async def handler(request: HttpRequest) -> HttpResponse:
         raise asyncio.CancelledError
 

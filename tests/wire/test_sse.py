@@ -35,16 +35,10 @@ def _read(*chunks: bytes) -> list[ServerSentEvent]:
         ),
         (b"data\n\ndata\ndata\n\ndata:", [ServerSentEvent(""), ServerSentEvent("\n")]),
         (b"data:test\n\ndata: test\n\n", [ServerSentEvent("test"), ServerSentEvent("test")]),
-        (
-            b"event: add\ndata: 7\n\ndata: 8\n\n",
-            [ServerSentEvent("7", "add"), ServerSentEvent("8")],
-        ),
+        (b"event: add\ndata: 7\n\ndata: 8\n\n", [ServerSentEvent("7", "add"), ServerSentEvent("8")]),
         (b"event: add\n\ndata: 8\n\n", [ServerSentEvent("8")]),
         (b"id: 1\n\ndata: a\n\n", [ServerSentEvent("a", id="1")]),
-        (
-            b"id: 1\ndata: a\n\nid: 2\0\ndata: b\n\n",
-            [ServerSentEvent("a", id="1"), ServerSentEvent("b", id="1")],
-        ),
+        (b"id: 1\ndata: a\n\nid: 2\0\ndata: b\n\n", [ServerSentEvent("a", id="1"), ServerSentEvent("b", id="1")]),
         (b"Data: a\n\nother: b\n\n", []),
         (b" data: a\n\n", []),
         (b"data: a: b\n\n", [ServerSentEvent("a: b")]),

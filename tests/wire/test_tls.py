@@ -8,16 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from modelpact.wire import (
-    Client,
-    HttpRequest,
-    HttpResponse,
-    ServerLimits,
-    Timeouts,
-    WireError,
-    WireTimeout,
-    serve,
-)
+from modelpact.wire import Client, HttpRequest, HttpResponse, ServerLimits, Timeouts, WireError, WireTimeout, serve
 from tests.wire.certificates import Authority, client_context, server_context
 from tests.wire.support import on_loop, raw, replying, scripted, until
 
@@ -63,9 +54,7 @@ async def test_both_sides_get_the_peer_certificate(papers: Papers) -> None:
 
 @pytest.mark.parametrize("certificate", ["none", "stranger"])
 @on_loop
-async def test_a_client_without_a_trusted_certificate_is_rejected(
-    papers: Papers, certificate: str
-) -> None:
+async def test_a_client_without_a_trusted_certificate_is_rejected(papers: Papers, certificate: str) -> None:
     served = False
 
     async def handler(request: HttpRequest) -> HttpResponse:
@@ -111,10 +100,7 @@ async def test_an_untrusted_server_is_rejected(papers: Papers, presented: str) -
 
 @on_loop
 async def test_servers_are_verified_by_default(papers: Papers) -> None:
-    async with (
-        await serve(who, "127.0.0.1", 0, tls=server_context(papers.server)) as server,
-        Client() as client,
-    ):
+    async with await serve(who, "127.0.0.1", 0, tls=server_context(papers.server)) as server, Client() as client:
         with pytest.raises(WireError, match="not accepted"):
             await client.request("GET", f"https://127.0.0.1:{server.port}/")
 
@@ -137,19 +123,13 @@ async def test_the_wrong_protocol_on_either_side(papers: Papers) -> None:
 async def test_a_missing_handshake_times_out(papers: Papers) -> None:
     tls = server_context(papers.server)
     limits = ServerLimits(head_seconds=0.1)
-    async with (
-        await serve(who, "127.0.0.1", 0, tls=tls, limits=limits) as server,
-        raw(server.port) as peer,
-    ):
+    async with await serve(who, "127.0.0.1", 0, tls=tls, limits=limits) as server, raw(server.port) as peer:
         assert await peer.rest() == b""
 
 
 @on_loop
 async def test_a_server_that_never_shakes_hands_times_out(papers: Papers) -> None:
-    async with (
-        scripted(replying(then_wait=True)) as url,
-        Client(tls=client_context(papers.authority)) as client,
-    ):
+    async with scripted(replying(then_wait=True)) as url, Client(tls=client_context(papers.authority)) as client:
         secure = url.replace("http:", "https:")
         with pytest.raises(WireTimeout) as caught:
             await client.request("GET", secure, timeouts=Timeouts(connect=0.2))

@@ -8,16 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.catalog.catalog import Catalog
-from modelpact.catalog.facts import (
-    FLAGS,
-    OTHERS,
-    Lineage,
-    ModelFacts,
-    Price,
-    VoteRow,
-    sorting_price,
-    vote_row,
-)
+from modelpact.catalog.facts import FLAGS, OTHERS, Lineage, ModelFacts, Price, VoteRow, sorting_price, vote_row
 from modelpact.catalog.lineages.rows import Clause, is_clause, matches
 from modelpact.catalog.resolution import Resolution
 from modelpact.catalog.rules import Rule
@@ -142,9 +133,7 @@ def build(sources: Sources, lineages: Iterable[LineageFacts]) -> bytes:
     return assemble(sources, [source.lineage for source in ordered], records)
 
 
-def assemble(
-    sources: Sources, lineages: Iterable[Lineage], records: Mapping[str, Mapping[str, ModelFacts]]
-) -> bytes:
+def assemble(sources: Sources, lineages: Iterable[Lineage], records: Mapping[str, Mapping[str, ModelFacts]]) -> bytes:
     """Encode a snapshot with its index."""
     packed = {provider: pack_table(dict(table)) for provider, table in sorted(records.items())}
     content = SnapshotContent(
@@ -182,15 +171,10 @@ def merge(lineages: list[LineageFacts]) -> dict[str, dict[str, ModelFacts]]:
                 if not any(earlier == number for earlier, _ in facts):
                     facts.append((number, fact))
     _add_by_clause(merged, by_clause)
-    return {
-        provider: {model: _record(facts) for model, facts in table.items()}
-        for provider, table in merged.items()
-    }
+    return {provider: {model: _record(facts) for model, facts in table.items()} for provider, table in merged.items()}
 
 
-def verify(
-    sources_dir: Path = SOURCES, lineages_dir: Path = LINEAGES, snapshot: Path | None = BUNDLED
-) -> Verification:
+def verify(sources_dir: Path = SOURCES, lineages_dir: Path = LINEAGES, snapshot: Path | None = BUNDLED) -> Verification:
     """Check the sources and lineages, and that the snapshot was built from them."""
     try:
         sources = read_sources(sources_dir)
@@ -247,10 +231,7 @@ def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
         for claim in resolution:
             if claim.evidence is not None:
                 decisive.add((claim.evidence.layer, claim.evidence.rule))
-    for kind, rules in (
-        ("rule", catalog.rulebook.rules),
-        ("correction", catalog.rulebook.corrections),
-    ):
+    for kind, rules in (("rule", catalog.rulebook.rules), ("correction", catalog.rulebook.corrections)):
         for rule in rules:
             key = (kind, rule.name)
             if key not in matched:
@@ -265,8 +246,7 @@ def effect_warnings(catalog: Catalog) -> Iterator[Problem]:
 
 
 def _add_by_clause(
-    merged: dict[str, dict[str, list[tuple[int, Fact]]]],
-    by_clause: Mapping[str, list[tuple[int, Fact]]],
+    merged: dict[str, dict[str, list[tuple[int, Fact]]]], by_clause: Mapping[str, list[tuple[int, Fact]]]
 ) -> None:
     """Add facts that name their models by a clause to every model that the clause matches.
 
@@ -340,10 +320,7 @@ def _build_index(catalog: Catalog, records: Mapping[str, Mapping[str, ModelFacts
 def _constrained(catalog: Catalog, resolved: list[Resolution]) -> dict[str, bytes]:
     """Return the models that each constraint applies to."""
     return {
-        rule.name: pack(
-            any(constraint.name == rule.name for constraint in model.constraints)
-            for model in resolved
-        )
+        rule.name: pack(any(constraint.name == rule.name for constraint in model.constraints) for model in resolved)
         for rule in catalog.rulebook.constraints
     }
 

@@ -52,9 +52,7 @@ class Catalog:
         self.models = snapshot.SnapshotModels(content.models)
         self.configured = dict(configured or {})
         keys = (*(overlay or {}), *(evidence or {}))
-        self._spellings = {
-            (self._canonical_id(name), ascii_lower(model)): model for name, model in keys
-        }
+        self._spellings = {(self._canonical_id(name), ascii_lower(model)): model for name, model in keys}
         self.overlay = self._by_canonical_id(overlay or {})
         self.evidence = self._by_canonical_id(evidence or {})
         self.rulebook = RuleBook(content.rules, content.corrections, content.constraints)
@@ -73,10 +71,7 @@ class Catalog:
 
     def _by_canonical_id(self, table: Mapping[tuple[str, str], T]) -> dict[tuple[str, str], T]:
         """Replace the names of providers in the keys of a table by their ids."""
-        return {
-            (self._canonical_id(name), ascii_lower(model)): value
-            for (name, model), value in table.items()
-        }
+        return {(self._canonical_id(name), ascii_lower(model)): value for (name, model), value in table.items()}
 
     def _canonical_id(self, name: str) -> str:
         known = None if name in self.configured else self.providers.find(name)
@@ -145,9 +140,7 @@ class Catalog:
             raise InputError(f"{brief(target)} is not a target: write PROVIDER/MODEL")
         return provider, model
 
-    def resolve(
-        self, provider: str, model: str | None = None, api: str | None = None
-    ) -> Resolution:
+    def resolve(self, provider: str, model: str | None = None, api: str | None = None) -> Resolution:
         """Return what is known about a model, named in two parts or as `provider/model`.
 
         An unknown name is not an error.
@@ -195,9 +188,7 @@ class Catalog:
             listed=raw is not None or overlay is not None,
         )
 
-    def _upper_layers(
-        self, provider: str, model: str, overlay: Overlay | None
-    ) -> tuple[Layer, ...]:
+    def _upper_layers(self, provider: str, model: str, overlay: Overlay | None) -> tuple[Layer, ...]:
         """Return the layers above the facts: evidence, then the operator's overlay."""
         layers = self.evidence.get((provider, ascii_lower(model)), ()) if self.evidence else ()
         if overlay is None:

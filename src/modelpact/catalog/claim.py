@@ -5,28 +5,11 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from modelpact.vocabulary.capability import (
-    AnyOf,
-    AtLeast,
-    Formula,
-    Ladder,
-    SameAs,
-    Support,
-    capability,
-)
+from modelpact.vocabulary.capability import AnyOf, AtLeast, Formula, Ladder, SameAs, Support, capability
 from modelpact.vocabulary.errors import InputError
 
 LayerKind = Literal[
-    "defaults",
-    "rule",
-    "family",
-    "facts",
-    "correction",
-    "evidence",
-    "overlay",
-    "declared",
-    "derived",
-    "given",
+    "defaults", "rule", "family", "facts", "correction", "evidence", "overlay", "declared", "derived", "given"
 ]
 Value = int | str | tuple[str, ...] | None
 FindClaim = Callable[[str], "Claim"]
@@ -117,9 +100,7 @@ class Claims:
         entries = list(claims.values() if isinstance(claims, Mapping) else claims)
         if not all(isinstance(claim, Claim) for claim in entries):
             raise InputError("claims: expected Claim values")
-        self._claims: dict[str, Claim] = {
-            capability(claim.capability).id: claim for claim in entries
-        }
+        self._claims: dict[str, Claim] = {capability(claim.capability).id: claim for claim in entries}
         self._absent = absent
         self.target = target
         self.constraints = constraints
@@ -150,11 +131,7 @@ def derive(name: str, formula: Formula, claim: FindClaim) -> Claim:
     if isinstance(formula, SameAs):
         base = claim(formula.base)
         return Claim(
-            name,
-            base.support,
-            reason=base.reason,
-            assumed=base.assumed,
-            evidence=_derived_evidence(formula, base),
+            name, base.support, reason=base.reason, assumed=base.assumed, evidence=_derived_evidence(formula, base)
         )
     if isinstance(formula, AnyOf):
         return _any_of(name, formula, claim)
@@ -179,9 +156,7 @@ def _any_of(name: str, formula: AnyOf, claim: FindClaim) -> Claim:
         return Claim(name, best.support, kinds, best.reason, evidence=_derived_evidence(formula))
     if any(base.support == "unknown" for base in bases):
         assumed = next((base.assumed for base in bases if base.assumed in _SUPPORTED), None)
-        return Claim(
-            name, assumed=assumed, evidence=_derived_evidence(formula) if assumed else None
-        )
+        return Claim(name, assumed=assumed, evidence=_derived_evidence(formula) if assumed else None)
     return Claim(name, "unsupported", evidence=_derived_evidence(formula))
 
 
@@ -190,9 +165,7 @@ def _ladder(name: str, formula: Ladder, claim: FindClaim) -> Claim:
     for value, base_id in formula.steps:
         base = claim(base_id)
         if base.support in _SUPPORTED:
-            return Claim(
-                name, base.support, value, base.reason, evidence=_derived_evidence(formula, base)
-            )
+            return Claim(name, base.support, value, base.reason, evidence=_derived_evidence(formula, base))
         unknown = unknown or base.support == "unknown"
     if unknown:
         return Claim(name)

@@ -30,16 +30,14 @@ _NUMBERS: Final = {name: number for number, name in enumerate(OTHERS)}
 _EFFORT_NUMBER: Final = len(OTHERS)
 """The number of the accepted levels of `reasoning-effort`."""
 _WITHOUT_VOTES: Final = frozenset(
-    {"embedding-input", "speech-input", "image-gen-input", "image-output", "pdf-output"}
-    | {"speech-output"}
+    {"embedding-input", "speech-input", "image-gen-input", "image-output", "pdf-output"} | {"speech-output"}
 )
 """Modalities that no lineage has a name for: their lists of modalities say nothing about these."""
 _LEAST_TO_MOST: Final = ("unsupported", "unknown", "restricted", "emulated", "native")
 """Supports from the one that promises least to the one that promises most."""
 Trust = Literal["known", "assumed", "model"]
 _MODEL_PROPERTIES: Final = frozenset(
-    {"tool-calling", "reasoning"}
-    | {entry.id for entry in CAPABILITIES.values() if entry.group == "modality"}
+    {"tool-calling", "reasoning"} | {entry.id for entry in CAPABILITIES.values() if entry.group == "modality"}
 )
 """Capabilities that a model keeps at any provider; the others depend on the provider's API."""
 
@@ -129,9 +127,7 @@ class ModelFacts(msgspec.Struct, frozen=True, gc=False, array_like=True, omit_de
     def votes_on(self, name: str, lineages: Sequence[Lineage]) -> tuple[Vote, ...]:
         """Return the vote of each lineage on a capability."""
         return tuple(
-            Vote(
-                lineages[row.lineage].name, lineages[row.lineage].date, stated.support, stated.value
-            )
+            Vote(lineages[row.lineage].name, lineages[row.lineage].date, stated.support, stated.value)
             for row in self.votes
             if (stated := row.stated(name)) is not None
         )
@@ -245,9 +241,7 @@ def highest_price(prices: Iterable[Price]) -> Price:
         return max(known) if known else None
 
     tiers = max((price.tiers for price in known_prices), key=len, default=())
-    return Price(
-        highest("input"), highest("output"), highest("cache_read"), highest("cache_write"), tiers
-    )
+    return Price(highest("input"), highest("output"), highest("cache_read"), highest("cache_write"), tiers)
 
 
 def sorting_price(price: Price | None) -> int:

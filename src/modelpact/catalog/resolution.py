@@ -118,13 +118,7 @@ class Resolution:
         layers = self._layers
         if layers is None:
             matched = self._matched
-            layers = (
-                self._defaults,
-                *matched.rules,
-                *self._find_facts(),
-                *matched.corrections,
-                *self._upper_layers,
-            )
+            layers = (self._defaults, *matched.rules, *self._find_facts(), *matched.corrections, *self._upper_layers)
             self._layers = layers
         return layers
 
@@ -184,9 +178,7 @@ class Resolution:
             stated = layer.stated(name)
             if stated is None:
                 continue
-            if layer.is_assumption(name) or (
-                unknown_provider and layer.evidence.layer not in FIRST_HAND
-            ):
+            if layer.is_assumption(name) or (unknown_provider and layer.evidence.layer not in FIRST_HAND):
                 assumed = assumed or (layer, stated)
                 continue
             evidence = self._evidence(layer, name)
@@ -194,9 +186,7 @@ class Resolution:
         if assumed is None:
             return Claim(name)
         layer, stated = assumed
-        return Claim(
-            name, value=stated.value, assumed=stated.support, evidence=self._evidence(layer, name)
-        )
+        return Claim(name, value=stated.value, assumed=stated.support, evidence=self._evidence(layer, name))
 
     def _evidence(self, layer: Layer, name: str) -> Evidence:
         if layer.record is None:
@@ -274,12 +264,7 @@ class Resolution:
                 fields[name] = {vote.lineage: _vote_value(vote) for vote in votes}
         evidence = layer.evidence
         return TraceEntry(
-            evidence.layer,
-            evidence.rule,
-            fields,
-            evidence.source,
-            evidence.date,
-            assumed=layer.trust != "known",
+            evidence.layer, evidence.rule, fields, evidence.source, evidence.date, assumed=layer.trust != "known"
         )
 
     @property

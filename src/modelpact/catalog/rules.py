@@ -81,9 +81,7 @@ class MatchedRules(msgspec.Struct, frozen=True, gc=False):
 class RuleBook:
     """All rules, corrections and constraints, by provider, API and model name."""
 
-    def __init__(
-        self, rules: Iterable[Rule], corrections: Iterable[Rule], constraints: Iterable[Rule]
-    ) -> None:
+    def __init__(self, rules: Iterable[Rule], corrections: Iterable[Rule], constraints: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
         self.corrections = tuple(corrections)
         self.constraints = tuple(constraints)

@@ -25,9 +25,7 @@ from modelpact.vocabulary.memo import BoundedMemo
 
 FORMAT: Final = 2
 BUNDLED: Final = Path(__file__).parent / "data" / "catalog.msgpack"
-INDEXED: Final = tuple(
-    entry.id for entry in CAPABILITIES.values() if entry.kind == "flag" and entry.group != "agent"
-)
+INDEXED: Final = tuple(entry.id for entry in CAPABILITIES.values() if entry.kind == "flag" and entry.group != "agent")
 LIMITS: Final = tuple(entry.id for entry in CAPABILITIES.values() if entry.kind == "limit")
 _MEMO_ENTRIES: Final = 1_024
 

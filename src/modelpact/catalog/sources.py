@@ -17,12 +17,7 @@ from modelpact.vocabulary.errors import CatalogError, Problem, nearest
 SOURCES: Final = Path(__file__).parent / "data"
 _ID: Final = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _TABLES: Final = ("defaults", "rules", "corrections", "constraints")
-_MATCH_FIELDS: Final[dict[str, str]] = {
-    "any": "",
-    "exact": "model",
-    "exact_any": "models",
-    "prefix_any": "prefixes",
-}
+_MATCH_FIELDS: Final[dict[str, str]] = {"any": "", "exact": "model", "exact_any": "models", "prefix_any": "prefixes"}
 
 
 class Sources(msgspec.Struct):
@@ -125,9 +120,7 @@ def _read_names(content: Mapping[str, Any], known: set[str], problems: list[Prob
     for table in ("vendors", "families"):
         for name, provider in content.get(table, {}).items():
             if not isinstance(provider, str) or provider not in known:
-                problems.append(
-                    Problem("names.toml", f"{table}.{name}", _unknown_provider(provider, known))
-                )
+                problems.append(Problem("names.toml", f"{table}.{name}", _unknown_provider(provider, known)))
     for table, field in (("regions", "prefixes"), ("paths", "neutral")):
         if not _are_strings(content.get(table, {}).get(field, [])):
             problems.append(Problem("names.toml", f"{table}.{field}", "expected a list of strings"))
@@ -146,11 +139,7 @@ def _unknown_provider(name: object, known: Iterable[str]) -> str:
 
 
 def _read_rule_file(
-    sources: Sources,
-    content: Mapping[str, Any],
-    file: str,
-    known: set[str],
-    problems: list[Problem],
+    sources: Sources, content: Mapping[str, Any], file: str, known: set[str], problems: list[Problem]
 ) -> None:
     for table in sorted(set(content) - set(_TABLES)):
         problems.append(Problem(file, table, f"no such table; there are {', '.join(_TABLES)}"))
@@ -177,12 +166,7 @@ def _read_rule_file(
 
 
 def _read_rule(
-    table: str,
-    number: int,
-    entry: Mapping[str, Any],
-    file: str,
-    known: set[str],
-    problems: list[Problem],
+    table: str, number: int, entry: Mapping[str, Any], file: str, known: set[str], problems: list[Problem]
 ) -> Rule | None:
     name = entry.get("name", f"{file} {table} {number}")
     before = len(problems)
@@ -234,10 +218,7 @@ def _read_scope(scope: Any, known: set[str], wrong: Any) -> tuple[tuple[str, ...
     providers = scope.get("providers", [])
     apis = scope.get("api_dialect", [])
     apis = [apis] if isinstance(apis, str) else apis
-    for field, values, allowed in (
-        ("scope.providers", providers, known),
-        ("scope.api_dialect", apis, APIS),
-    ):
+    for field, values, allowed in (("scope.providers", providers, known), ("scope.api_dialect", apis, APIS)):
         if not _are_strings(values):
             wrong(field, "expected a list of strings")
             return (), ()
@@ -263,9 +244,7 @@ def _read_match(match: Any, wrong: Any) -> tuple[str, tuple[str, ...]]:
     if kind == "exact":
         values = [values]
     if not _are_strings(values) or not values or not all(values):
-        wrong(
-            f"match.{field}", "expected a name" if kind == "exact" else "expected a list of names"
-        )
+        wrong(f"match.{field}", "expected a name" if kind == "exact" else "expected a list of names")
         return kind, ()
     return kind, tuple(values)
 
@@ -289,7 +268,5 @@ def _check_unique(sources: Sources, problems: list[Problem]) -> None:
         seen: set[str] = set()
         for rule in getattr(sources, table):
             if rule.name in seen:
-                problems.append(
-                    Problem("rules", f"{table} {rule.name!r}", "the name is used twice")
-                )
+                problems.append(Problem("rules", f"{table} {rule.name!r}", "the name is used twice"))
             seen.add(rule.name)

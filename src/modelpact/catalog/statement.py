@@ -10,13 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.vocabulary.capability import (
-    CAPABILITIES,
-    MODALITIES,
-    PARAMETERS,
-    Support,
-    is_host_extension,
-)
+from modelpact.vocabulary.capability import CAPABILITIES, MODALITIES, PARAMETERS, Support, is_host_extension
 from modelpact.vocabulary.errors import brief, nearest
 
 
@@ -74,9 +68,7 @@ _LIMIT_FIELDS: Final[dict[str, str]] = {
 }
 _TOKEN_LIMIT_PARAMS: Final = CAPABILITIES["token-limit-param"].choices
 
-FIELDS: Final[frozenset[str]] = frozenset(
-    {*LIST_FIELDS, *_CHOICES, *_FLAG_FIELDS, *_LIMIT_FIELDS, "token_limit_param"}
-)
+FIELDS: Final[frozenset[str]] = frozenset({*LIST_FIELDS, *_CHOICES, *_FLAG_FIELDS, *_LIMIT_FIELDS, "token_limit_param"})
 """Every field of a statement, except the `x-host-…` flags of hosts."""
 
 

@@ -71,9 +71,7 @@ def guess_lineage(source: Path) -> str:
     raise InputError(f"the lineage of {source.name} is not clear: name it with --lineage")
 
 
-def update(
-    source: str, lineage: str | None = None, folder: Path | None = None, *, force: bool = False
-) -> UpdateResult:
+def update(source: str, lineage: str | None = None, folder: Path | None = None, *, force: bool = False) -> UpdateResult:
     """Merge a newer file of one lineage with the bundled others, for this user.
 
     A file with far fewer models than the bundled one is refused unless `force` is set: without
@@ -132,17 +130,14 @@ def _check_size(name: str, rows: int, force: bool) -> None:
     before = bundled.read_bytes().count(b"\n") - 1 if bundled.is_file() else 0
     if not force and rows < before // 2:
         raise InputError(
-            f"the file has only {rows:,} models of {name}, {before:,} are bundled; "
-            "use --force to take it anyway"
+            f"the file has only {rows:,} models of {name}, {before:,} are bundled; use --force to take it anyway"
         )
 
 
 class _HttpsRedirects(urllib.request.HTTPRedirectHandler):
     """Follows redirects to https only."""
 
-    def redirect_request(
-        self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str
-    ) -> Any:
+    def redirect_request(self, req: Any, fp: Any, code: Any, msg: Any, headers: Any, newurl: str) -> Any:
         if not newurl.startswith("https://"):
             raise InputError(f"a redirect to {redact_text(newurl)!r:.200} is not followed")
         return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -104,8 +104,7 @@ config_option: Final = click.option(
     "--config",
     "config_path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The modelpact.toml to use. By default the nearest one, searched from the current folder "
-    "upward.",
+    help="The modelpact.toml to use. By default the nearest one, searched from the current folder upward.",
 )
 default_option: Final = partial(click.option, show_default=True)
 """Adds an option whose default is shown in the help text."""
@@ -127,23 +126,14 @@ def ledger_options(function: Callable[..., None]) -> Callable[..., None]:
 def format_option(*formats: str) -> Callable[[F], F]:
     """Add `--format`; the first format is the default."""
     return default_option(
-        "--format",
-        "output_format",
-        type=click.Choice(formats),
-        default=formats[0],
-        help="The output format.",
+        "--format", "output_format", type=click.Choice(formats), default=formats[0], help="The output format."
     )
 
 
 def need_option(help_text: str) -> Callable[[F], F]:
     """Add `--need NEEDS`, which may be repeated."""
     return click.option(
-        "--need",
-        "needs",
-        multiple=True,
-        metavar="NEEDS",
-        help=help_text,
-        shell_complete=complete_needs,
+        "--need", "needs", multiple=True, metavar="NEEDS", help=help_text, shell_complete=complete_needs
     )
 
 
@@ -193,9 +183,7 @@ def catalog_with_evidence(configuration: Configuration) -> Catalog:
 def resolve_target(catalog: Catalog, target: str, api: str | None = None) -> Resolution:
     """Resolve PROVIDER/MODEL, or raise an error that names the nearest providers."""
     if not target.strip().isprintable():  # the terminal would obey control characters in it
-        raise InputError(
-            f"{brief(target)} is not a target: write PROVIDER/MODEL with visible characters only"
-        )
+        raise InputError(f"{brief(target)} is not a target: write PROVIDER/MODEL with visible characters only")
     provider, model = catalog.split(target)
     check_provider(catalog, provider)
     if api is not None and api not in APIS:
@@ -227,9 +215,7 @@ def parse_time(text: str, now: int | None = None) -> int:
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise InputError(
-            f"{brief(text)} is not a time: write 24h, 7d, 2026-11-01 or 2026-11-01T12:00:00Z"
-        ) from None
+        raise InputError(f"{brief(text)} is not a time: write 24h, 7d, 2026-11-01 or 2026-11-01T12:00:00Z") from None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     since = moment - datetime(1970, 1, 1, tzinfo=UTC)
     return ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * 1_000

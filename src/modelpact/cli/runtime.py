@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _NO_CERTIFICATE = (
-    "you have no runtime certificate to authenticate with; make one with "
-    "`modelpact identity issue NAME --kind runtime`"
+    "you have no runtime certificate to authenticate with; make one with `modelpact identity issue NAME --kind runtime`"
 )
 
 
@@ -33,9 +32,7 @@ def make_runtime(ledger: Ledger, configuration: Configuration, name: str = "runt
     )
 
 
-async def run_connected(
-    ledger: Ledger, configuration: Configuration, work: Callable[[Runtime], Awaitable[T]]
-) -> T:
+async def run_connected(ledger: Ledger, configuration: Configuration, work: Callable[[Runtime], Awaitable[T]]) -> T:
     """Do work with a runtime that can call remote providers; warn of each it could not notify."""
     runtime = make_runtime(ledger, configuration)
     async with _transport(configuration) as (transport, reason):
@@ -52,9 +49,7 @@ async def run_connected(
 
 
 @asynccontextmanager
-async def _transport(
-    configuration: Configuration,
-) -> "AsyncIterator[tuple[HttpTransport | None, str]]":
+async def _transport(configuration: Configuration) -> "AsyncIterator[tuple[HttpTransport | None, str]]":
     """Yield a transport with the user's newest runtime certificate, or None and the reason."""
     from modelpact.identity import Authority, Identity, Trust
     from modelpact.identity.files import utc_now
@@ -95,6 +90,4 @@ def override_text(address: ProviderAddress) -> str:
 
 def overrides_json(overrides: Mapping[str, ProviderAddress]) -> dict[str, dict[str, str]]:
     """Return the addresses that the environment sets, by provider, as JSON data."""
-    return {
-        name: {"url": address.url, "from": address.variable} for name, address in overrides.items()
-    }
+    return {name: {"url": address.url, "from": address.variable} for name, address in overrides.items()}

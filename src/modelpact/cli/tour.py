@@ -21,8 +21,7 @@ STEPS: Final = (
     (
         "This one does not. You get every miss with its evidence, and a model that meets the "
         "needs. Nothing was sent to any provider.",
-        "negotiate --target openai/gpt-4o-mini "
-        '--need "tools,reasoning,context>=200k,logprobs,top-k:preferred"',
+        'negotiate --target openai/gpt-4o-mini --need "tools,reasoning,context>=200k,logprobs,top-k:preferred"',
     ),
     (
         "No catalog lists this model. What is unknown is not a yes:",
@@ -30,8 +29,7 @@ STEPS: Final = (
     ),
     (
         "Which models would do, the cheapest first?",
-        'models --need "tools,structured-output,context>=200k" --provider gemini --sort price '
-        "--limit 8",
+        'models --need "tools,structured-output,context>=200k" --provider gemini --sort price --limit 8',
     ),
     ("What would a switch change?", "diff openai/gpt-4o openai/gpt-5"),
 )

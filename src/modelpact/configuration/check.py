@@ -36,18 +36,12 @@ class WorkloadCheck(msgspec.Struct, frozen=True):
         return f"{self.verdict.target} does not meet the needs"
 
 
-def check_workload(
-    workload: Workload, configuration: Configuration, catalog: Catalog
-) -> WorkloadCheck:
+def check_workload(workload: Workload, configuration: Configuration, catalog: Catalog) -> WorkloadCheck:
     """Negotiate the needs of a workload with its model and with its fallback."""
 
     def verdict_on(target: str) -> Verdict:
         return negotiate(
-            workload.needs,
-            target,
-            configuration.policy,
-            strategies=emulator_strategies(),
-            catalog=catalog,
+            workload.needs, target, configuration.policy, strategies=emulator_strategies(), catalog=catalog
         )
 
     verdict = verdict_on(workload.model)

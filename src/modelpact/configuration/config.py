@@ -21,9 +21,7 @@ STANDARD_PROFILE: Final = "standard"
 FallbackOn = Literal["capability", "outage", "429", "5xx"]
 
 # The loader checks these two itself, with better messages; the annotations are for the schema.
-Target = Annotated[
-    str, Meta(extra_json_schema={"pattern": "^[^/]+/.+$", "description": "PROVIDER/MODEL"})
-]
+Target = Annotated[str, Meta(extra_json_schema={"pattern": "^[^/]+/.+$", "description": "PROVIDER/MODEL"})]
 EnvName = Annotated[str, Meta(extra_json_schema={"pattern": "^[A-Za-z_][A-Za-z0-9_]{0,127}$"})]
 
 

@@ -50,9 +50,7 @@ def find_configuration(start: Path | None = None) -> Path | None:
     return None
 
 
-def load_configuration(
-    path: Path | str | None = None, *, start: Path | None = None
-) -> Configuration:
+def load_configuration(path: Path | str | None = None, *, start: Path | None = None) -> Configuration:
     """Load the given file, else the nearest one, else the defaults."""
     try:
         file = Path(path) if path is not None else find_configuration(start)
@@ -68,9 +66,7 @@ def load_configuration(
     return read_configuration(text, path=file)
 
 
-def read_configuration(
-    text: str, *, path: Path | None = None, catalog: Catalog | None = None
-) -> Configuration:
+def read_configuration(text: str, *, path: Path | None = None, catalog: Catalog | None = None) -> Configuration:
     """Read a configuration from its text; raise `ConfigurationError` with all problems."""
     file = FILE_NAME if path is None else str(path)
     try:
@@ -110,9 +106,7 @@ def _pack_error(path: Path, message: str) -> ManifestError:
     return ManifestError([Problem(str(path), "", message)])
 
 
-def _read_sections(
-    reader: SectionReader, content: Mapping[str, Any], path: Path | None
-) -> Configuration:
+def _read_sections(reader: SectionReader, content: Mapping[str, Any], path: Path | None) -> Configuration:
     for name in content:
         if name not in SECTIONS:
             reader.report([name], unknown_name("section", name, SECTIONS))
@@ -140,16 +134,11 @@ def _read_sections(
         contract=_read_contract(reader, content, (STANDARD_PROFILE, *profiles)),
         host=_read_host(reader, content),
         gateway=_read_gateway(reader, content),
-        machines={
-            name: _read_machine(reader, name, entry)
-            for name, entry in reader.sections(content, "machines")
-        },
+        machines={name: _read_machine(reader, name, entry) for name, entry in reader.sections(content, "machines")},
     )
 
 
-def _read_contract(
-    reader: SectionReader, content: Mapping[str, Any], profiles: tuple[str, ...]
-) -> ContractSettings:
+def _read_contract(reader: SectionReader, content: Mapping[str, Any], profiles: tuple[str, ...]) -> ContractSettings:
     contract = reader.section(content, "contract", ContractSettings)
     if contract.profile not in profiles:
         message = unknown_name("profile", contract.profile, profiles)
@@ -157,9 +146,7 @@ def _read_contract(
     return contract
 
 
-def _read_provider(
-    reader: SectionReader, name: str, entry: Mapping[str, Any]
-) -> ProviderSettings | None:
+def _read_provider(reader: SectionReader, name: str, entry: Mapping[str, Any]) -> ProviderSettings | None:
     """Read `[providers.NAME]`; None if there are problems."""
     count = len(reader.problems)
     path = ["providers", name]
@@ -180,9 +167,7 @@ def _check_kind(reader: SectionReader, path: list[str], kind: str) -> None:
         reader.report(path, f"{unknown_name('provider', name, providers.names)}, or {hint}")
 
 
-def _read_models(
-    reader: SectionReader, content: Mapping[str, Any]
-) -> Iterator[tuple[tuple[str, str], Overlay]]:
+def _read_models(reader: SectionReader, content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Overlay]]:
     """Read each `[models."PROVIDER/MODEL"]`: the operator's own facts about a model."""
     for name, entry in reader.sections(content, "models"):
         path = ["models", name]
@@ -243,9 +228,7 @@ def _read_fallback_on(reader: SectionReader, path: list[str], value: Any) -> tup
         return ("capability",)
 
 
-def _read_needs(
-    reader: SectionReader, path: list[str], entries: Any, required_by: str
-) -> Needs | None:
+def _read_needs(reader: SectionReader, path: list[str], entries: Any, required_by: str) -> Needs | None:
     """Read a list of needs; each bad need is a problem of its own."""
     if not isinstance(entries, list):
         reader.report(path, 'expected a list such as ["tools", "context>=200k"]')
@@ -301,11 +284,7 @@ def _read_gateway(reader: SectionReader, content: Mapping[str, Any]) -> GatewayS
     for name, target in settings.aliases.items():
         reader.target(["gateway", "aliases", name], target)
     provider = settings.provider
-    if (
-        provider
-        and provider not in reader.providers
-        and reader.catalog.find_provider(provider) is None
-    ):
+    if provider and provider not in reader.providers and reader.catalog.find_provider(provider) is None:
         message = unknown_name("provider", provider, reader.provider_names)
         reader.report(["gateway", "provider"], message)
     if settings.telemetry and not _is_http_url(settings.telemetry):

@@ -43,9 +43,7 @@ class SectionReader:
     def report(self, path: Sequence[str], message: str) -> None:
         """Add a problem with the value at a path of keys."""
         where = redact_text(".".join(quote_key(key) for key in path))
-        self.problems.append(
-            Problem(self.file, where, redact_text(message), self.lines.line_of(path))
-        )
+        self.problems.append(Problem(self.file, where, redact_text(message), self.lines.line_of(path)))
 
     def report_unprintable(self, content: Mapping[str, Any]) -> None:
         """Report strings with control characters, which a terminal would obey when it shows them.
@@ -71,9 +69,7 @@ class SectionReader:
             return kind()
         return self.fields([name], entry, kind)
 
-    def sections(
-        self, content: Mapping[str, Any], name: str
-    ) -> Iterator[tuple[str, dict[str, Any]]]:
+    def sections(self, content: Mapping[str, Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield the sections `[name.KEY]`, each with its key."""
         entries = content.get(name, {})
         if not isinstance(entries, dict):
@@ -101,9 +97,7 @@ class SectionReader:
                     self.report([*path, field.name], _conversion_message(error, field.type))
         return kind(**values)
 
-    def check_keys(
-        self, path: list[str], entry: Mapping[str, Any], kind: type[msgspec.Struct]
-    ) -> None:
+    def check_keys(self, path: list[str], entry: Mapping[str, Any], kind: type[msgspec.Struct]) -> None:
         """Report the keys of a table that the struct does not have."""
         known = kind.__struct_fields__
         for key in entry:
@@ -222,7 +216,6 @@ def _conversion_message(error: msgspec.ValidationError, kind: Any) -> str:
     if choices and all(isinstance(choice, str) for choice in choices):
         return f"expected one of {', '.join(choices)}"
     message = _QUOTED_TYPE.sub(
-        lambda match: " or ".join(_TOML_TYPES.get(name, name) for name in match[1].split(" | ")),
-        str(error),
+        lambda match: " or ".join(_TOML_TYPES.get(name, name) for name in match[1].split(" | ")), str(error)
     )
     return message[:1].lower() + message[1:]

@@ -91,15 +91,9 @@ def configuration_schema() -> dict[str, Any]:
     model = definitions["ModelSettings"]
     flag, flag_ref = model["properties"]["tool_calling"], {"$ref": "#/$defs/Flag"}
     definitions["Flag"] = flag
-    model["properties"] = {
-        name: flag_ref if field == flag else field for name, field in model["properties"].items()
-    }
+    model["properties"] = {name: flag_ref if field == flag else field for name, field in model["properties"].items()}
     model["patternProperties"] = {_HOST_EXTENSION: flag_ref}
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **schema,
-        "title": "modelpact.toml",
-    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "modelpact.toml"}
 
 
 def _for_toml(schema: Any) -> Any:

@@ -13,9 +13,7 @@ from modelpact.conversation.fidelity import Loss, TranslatedBody
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import Response, StreamEvent
 
-_SEVERAL_CHOICES: Final = Loss(
-    "n", "unsupported", "only one response is read; send several requests instead"
-)
+_SEVERAL_CHOICES: Final = Loss("n", "unsupported", "only one response is read; send several requests instead")
 
 
 class StreamReader(Protocol):
@@ -52,12 +50,7 @@ class MakeStreamWriter(Protocol):
     """Makes the writer of one stream."""
 
     def __call__(
-        self,
-        id: str,
-        model: str,
-        *,
-        created: int = 0,
-        request_body: Mapping[str, Any] | None = None,
+        self, id: str, model: str, *, created: int = 0, request_body: Mapping[str, Any] | None = None
     ) -> StreamWriter:
         """Return a writer; some APIs date the response and repeat fields of the request."""
 

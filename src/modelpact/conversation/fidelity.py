@@ -127,9 +127,7 @@ class LossRecorder:
             path = replacement + loss.path.removeprefix(prefix)
             self.losses.append(Loss(path, loss.fidelity, loss.what))
 
-    def own_fields(
-        self, extra: Mapping[str, Any], path: str, shared: Collection[str] = ()
-    ) -> dict[str, Any]:
+    def own_fields(self, extra: Mapping[str, Any], path: str, shared: Collection[str] = ()) -> dict[str, Any]:
         """Return the fields of an `extra` that belong to this API; record those of other APIs.
 
         `shared` are fields of other APIs that mean the same in this one.

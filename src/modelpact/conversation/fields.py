@@ -44,9 +44,7 @@ def required_string(data: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
-def optional_field(
-    data: Mapping[str, Any], name: str, kind: type | tuple[type, ...], expected: str
-) -> Any:
+def optional_field(data: Mapping[str, Any], name: str, kind: type | tuple[type, ...], expected: str) -> Any:
     """Return a field of the given type, or None if it is absent or null; a bool is no number."""
     value = data.get(name)
     if value is None:

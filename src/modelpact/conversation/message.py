@@ -165,9 +165,7 @@ def _read_message(data: Any, where: str) -> Message:
     if isinstance(content, str):
         blocks: tuple[Block, ...] = (TextBlock(content),)
     elif isinstance(content, list):
-        blocks = tuple(
-            read_block(block, f"{where}.content[{index}]") for index, block in enumerate(content)
-        )
+        blocks = tuple(read_block(block, f"{where}.content[{index}]") for index, block in enumerate(content))
     else:
         raise InputError(f"{where}.content: expected a list of blocks")
     return Message(role, blocks, _read_metadata(data, where))

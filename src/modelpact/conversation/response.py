@@ -75,9 +75,7 @@ class Response(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def finish(self) -> "Finish":
         """The event that ends the response in a stream."""
-        return Finish(
-            self.stop_reason, self.stop_sequence, self.usage, self.model, self.id, self.extra
-        )
+        return Finish(self.stop_reason, self.stop_sequence, self.usage, self.model, self.id, self.extra)
 
 
 class TextDelta(msgspec.Struct, frozen=True, tag="text", omit_defaults=True):
@@ -188,13 +186,7 @@ def collect(events: Iterable[StreamEvent]) -> Response | None:
     if finish is None:
         return None
     return Response(
-        tuple(content),
-        finish.stop_reason,
-        finish.stop_sequence,
-        finish.usage,
-        finish.model,
-        finish.id,
-        finish.extra,
+        tuple(content), finish.stop_reason, finish.stop_sequence, finish.usage, finish.model, finish.id, finish.extra
     )
 
 

@@ -6,12 +6,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
-from modelpact.emulation.emulated_request import (
-    EmulatedRequest,
-    EmulationFailed,
-    EmulatorReport,
-    RepairRequest,
-)
+from modelpact.emulation.emulated_request import EmulatedRequest, EmulationFailed, EmulatorReport, RepairRequest
 from modelpact.providers.port import ModelPort
 
 
@@ -44,10 +39,7 @@ async def complete(port: ModelPort, work: EmulatedRequest) -> EmulatedResult:
 
 
 async def stream(
-    port: ModelPort,
-    work: EmulatedRequest,
-    *,
-    on_report: Callable[[EmulatorReport], None] | None = None,
+    port: ModelPort, work: EmulatedRequest, *, on_report: Callable[[EmulatorReport], None] | None = None
 ) -> AsyncIterator[StreamEvent]:
     """Stream a model's response to an emulated request. The last event has the usage of all calls.
 
@@ -90,9 +82,7 @@ async def stream(
 
 
 @asynccontextmanager
-async def closing_stream(
-    events: AsyncIterator[StreamEvent],
-) -> AsyncIterator[AsyncIterator[StreamEvent]]:
+async def closing_stream(events: AsyncIterator[StreamEvent]) -> AsyncIterator[AsyncIterator[StreamEvent]]:
     """Close a port's stream when its reader leaves, so that the upstream stops sending.
 
     Unlike `contextlib.aclosing`, it accepts iterators that have no `aclose`.

@@ -105,9 +105,7 @@ def catalog_check(catalog: Catalog | None = None, policy: Policy | None = None) 
     """
     known_catalog = catalog or default_catalog()
     known_policy = policy or Policy()
-    memo: BoundedMemo[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = BoundedMemo(
-        _MAX_REMEMBERED
-    )
+    memo: BoundedMemo[tuple[str, str, tuple[str, ...]], tuple[str, ...]] = BoundedMemo(_MAX_REMEMBERED)
 
     def check(provider: str, model: str, required: tuple[str, ...]) -> tuple[str, ...]:
         key = (provider, model, required)
@@ -174,9 +172,7 @@ class Gate:
             return GateDecision("dispatch", provider, model, active)
         node = node_id or module.type_id
         fallback = module.fallback
-        attempted = (
-            fallback is not None and self.substitution and fallback.provider in self.supported
-        )
+        attempted = fallback is not None and self.substitution and fallback.provider in self.supported
         unusable = self._why_unusable(fallback, required, allows)
         if fallback is not None and not unusable:
             pair = (REDACTED, REDACTED) if self.redact else (fallback.provider, fallback.model)
@@ -189,12 +185,7 @@ class Gate:
                 "missingCapabilities": list(missing),
             }
             return GateDecision(
-                "substitute",
-                fallback.provider,
-                fallback.model,
-                active,
-                missing,
-                event=GateEvent(SUBSTITUTED, payload),
+                "substitute", fallback.provider, fallback.model, active, missing, event=GateEvent(SUBSTITUTED, payload)
             )
         payload = {
             "nodeId": node,
@@ -204,19 +195,10 @@ class Gate:
             "fallbackAttempted": attempted,
         }
         return GateDecision(
-            "refuse",
-            provider,
-            model,
-            active,
-            missing,
-            attempted,
-            GateEvent(INSUFFICIENT, payload),
-            unusable,
+            "refuse", provider, model, active, missing, attempted, GateEvent(INSUFFICIENT, payload), unusable
         )
 
-    def _why_unusable(
-        self, fallback: FallbackModel | None, required: tuple[str, ...], allows: AllowsFallback
-    ) -> str:
+    def _why_unusable(self, fallback: FallbackModel | None, required: tuple[str, ...], allows: AllowsFallback) -> str:
         """Say why a fallback cannot be used and what would help; empty if it can be used."""
         run = "run it on a model that has it"
         if fallback is None:
@@ -324,9 +306,7 @@ def _find_missing(
     registered = [name for name in required if is_registered(name)]
     verdict = negotiate(read_openwop(registered), catalog.resolve(provider, model), policy)
     met = {finding.capability for finding in verdict.findings if finding.outcome == "met"}
-    return tuple(
-        name for name in required if not is_registered(name) or OPENWOP.read(name).id not in met
-    )
+    return tuple(name for name in required if not is_registered(name) or OPENWOP.read(name).id not in met)
 
 
 def _claims_check(claims: Mapping[str, frozenset[str]]) -> CapabilityCheck:
@@ -338,9 +318,7 @@ def _claims_check(claims: Mapping[str, frozenset[str]]) -> CapabilityCheck:
 
 
 def _default_supported(
-    module: NodeModule,
-    claims: Mapping[str, frozenset[str]] | None,
-    is_provider: Callable[[str], bool],
+    module: NodeModule, claims: Mapping[str, frozenset[str]] | None, is_provider: Callable[[str], bool]
 ) -> tuple[str, ...]:
     """Return the fallback's provider, if the host knows it or the claims name it."""
     if module.fallback is None:
@@ -361,20 +339,14 @@ def _module(data: Any) -> NodeModule:
         if not isinstance(declared, Mapping):
             raise InputError("module.fallbackModel: expected an object with provider and model")
         where = "module.fallbackModel."
-        fallback = FallbackModel(
-            _text(declared, "provider", where), _text(declared, "model", where)
-        )
+        fallback = FallbackModel(_text(declared, "provider", where), _text(declared, "model", where))
     return NodeModule("", required, fallback)
 
 
 def _claims(data: Any) -> dict[str, frozenset[str]]:
     if not isinstance(data, Mapping):
         raise InputError('claims: expected an object such as {"provider/model": ["reasoning"]}')
-    return {
-        target: frozenset(_texts(data, target, "claims.") or ())
-        for target in data
-        if isinstance(target, str)
-    }
+    return {target: frozenset(_texts(data, target, "claims.") or ()) for target in data if isinstance(target, str)}
 
 
 def _text(data: Mapping[str, Any], name: str, where: str = "") -> str:

@@ -106,11 +106,7 @@ class ModelCaller:
 
     def address(self, name: str) -> ProviderAddress:
         """Return a provider's address, and the environment variable it comes from, if any."""
-        return find_address(
-            self.configuration.providers.get(name),
-            self.catalog.find_provider(name),
-            self._environment,
-        )
+        return find_address(self.configuration.providers.get(name), self.catalog.find_provider(name), self._environment)
 
     def env_overrides(self) -> dict[str, ProviderAddress]:
         """Return the addresses that come from environment variables, by provider."""
@@ -172,9 +168,7 @@ class ModelCaller:
             provider = self._providers[name] = self._register(name)
         return provider
 
-    async def call(
-        self, provider: str, request: Request, **options: Unpack[CallOptions]
-    ) -> ModelResult:
+    async def call(self, provider: str, request: Request, **options: Unpack[CallOptions]) -> ModelResult:
         """Call a model and return its whole response, or raise `CallFailed`."""
         invocation = await self._invoke(provider, request, "sync", options)
         return await self._result(request, invocation, [])
@@ -207,9 +201,7 @@ class ModelCaller:
             self.runtime.registry.register(provider.registration)
         return provider
 
-    async def _invoke(
-        self, provider: str, request: Request, semantics: Semantics, options: CallOptions
-    ) -> Invocation:
+    async def _invoke(self, provider: str, request: Request, semantics: Semantics, options: CallOptions) -> Invocation:
         options.setdefault("deadline_s", DEADLINE_SECONDS)
         return await self.runtime.invoke(
             self.provider(provider).id,
@@ -220,9 +212,7 @@ class ModelCaller:
             **options,
         )
 
-    async def _result(
-        self, request: Request, invocation: Invocation, events: list[StreamEvent]
-    ) -> ModelResult:
+    async def _result(self, request: Request, invocation: Invocation, events: list[StreamEvent]) -> ModelResult:
         """Return the result of a settled invocation, or raise. Learn from either."""
         provider, settled_by = invocation.provider, invocation.settled_by
         resolution = self.catalog.resolve(provider, request.model)
@@ -230,14 +220,10 @@ class ModelCaller:
             learned: tuple[Observation, ...] = ()
             error = self.provider(provider).take_error(invocation.id)
             if error is not None:
-                lesson = await self.learner.observe_rejection(
-                    request, error, resolution, cause=settled_by
-                )
+                lesson = await self.learner.observe_rejection(request, error, resolution, cause=settled_by)
                 learned = lesson.observations
             message = invocation.error or f"the invocation was {invocation.state}"
             raise CallFailed(message, invocation, error, learned) from error
         response = read_response(invocation.output)
-        await self.learner.observe_response(
-            request, response, resolution, events=events, cause=settled_by
-        )
+        await self.learner.observe_response(request, response, resolution, events=events, cause=settled_by)
         return ModelResult(response, invocation)

@@ -20,13 +20,7 @@ from modelpact.conversation.response import (
 )
 from modelpact.emulation.json_text import LARGEST_TEXT, NoJson, find_json
 from modelpact.emulation.strategies import EmulationStrategy
-from modelpact.emulation.streaming import (
-    StopScanner,
-    ThinkingSplitter,
-    first_stop,
-    split_chunks,
-    split_thinking,
-)
+from modelpact.emulation.streaming import StopScanner, ThinkingSplitter, first_stop, split_chunks, split_thinking
 from modelpact.emulation.tools import ToolSpec, parse_tool_calls, text_before_calls
 from modelpact.emulation.validation import Schema
 from modelpact.vocabulary.errors import ModelpactError
@@ -135,9 +129,7 @@ class EmulatedRequest(msgspec.Struct, frozen=True):
             return response
         if not self.split_thinking and not self.checks_whole_response:
             return self._cut_at_stop(response)
-        thinking, text = (
-            split_thinking(response.text) if self.split_thinking else ("", response.text)
-        )
+        thinking, text = split_thinking(response.text) if self.split_thinking else ("", response.text)
         reason, stopped_by = response.stop_reason, response.stop_sequence
         cut = first_stop(text_before_calls(text) if self.tools else text, self.stops)
         if cut is not None:
@@ -156,9 +148,7 @@ class EmulatedRequest(msgspec.Struct, frozen=True):
                 findings = ("the answer was cut off at the limit of its length",)
             if findings:
                 return self._repair(self._output_capability(), response, findings, attempt)
-        native = [
-            block for block in response.content if not isinstance(block, (TextBlock, ToolUseBlock))
-        ]
+        native = [block for block in response.content if not isinstance(block, (TextBlock, ToolUseBlock))]
         content: list[Block] = [*native, *([ThinkingBlock(thinking)] if thinking else [])]
         content += [TextBlock(text)] if text else []
         return msgspec.structs.replace(
@@ -221,9 +211,7 @@ class EmulatedRequest(msgspec.Struct, frozen=True):
             return self.output_schema.accepts(value)
         return isinstance(value, dict)
 
-    def _repair(
-        self, capability: str, response: Response, findings: tuple[str, ...], attempt: int
-    ) -> RepairRequest:
+    def _repair(self, capability: str, response: Response, findings: tuple[str, ...], attempt: int) -> RepairRequest:
         if attempt > self.repairs:
             raise EmulationFailed(capability, findings, attempt)
         listed = "\n".join(f"- {finding}" for finding in findings)
@@ -306,9 +294,7 @@ class StreamProcessor:
             held = self._stops.finish()
             events += [TextDelta(held)] if held else []
             if self._stops.stopped_by:
-                end = msgspec.structs.replace(
-                    end, stop_reason="stop_sequence", stop_sequence=self._stops.stopped_by
-                )
+                end = msgspec.structs.replace(end, stop_reason="stop_sequence", stop_sequence=self._stops.stopped_by)
                 self._held.clear()
         return [*events, *self._held, end]
 

@@ -10,20 +10,9 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.conversation.message import (
-    Conversation,
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import Conversation, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request, TokenLimitParam, Tool
-from modelpact.emulation.emulated_request import (
-    AppliedEmulation,
-    EmulatedRequest,
-    EmulationFidelity,
-    EmulatorReport,
-)
+from modelpact.emulation.emulated_request import AppliedEmulation, EmulatedRequest, EmulationFidelity, EmulatorReport
 from modelpact.emulation.strategies import (
     EmulationStrategy,
     PostProcessing,
@@ -62,9 +51,7 @@ _PROVIDED_BY: Final = {
 }
 """Capabilities that the emulation of another capability provides too."""
 
-_STRATEGIES: Final = Strategies(
-    {**_LABELS, **{name: _LABELS[base] for name, base in _PROVIDED_BY.items()}}
-)
+_STRATEGIES: Final = Strategies({**_LABELS, **{name: _LABELS[base] for name, base in _PROVIDED_BY.items()}})
 
 
 class Emulator:
@@ -81,21 +68,13 @@ class Emulator:
         self.repairs = repairs
 
     def plan(
-        self,
-        request: Request,
-        capabilities: Iterable[str],
-        *,
-        token_limit_param: TokenLimitParam | None = None,
+        self, request: Request, capabilities: Iterable[str], *, token_limit_param: TokenLimitParam | None = None
     ) -> EmulatorReport:
         """Return the report that `prepare` would give."""
         return self.prepare(request, capabilities, token_limit_param=token_limit_param).report
 
     def prepare(
-        self,
-        request: Request,
-        capabilities: Iterable[str],
-        *,
-        token_limit_param: TokenLimitParam | None = None,
+        self, request: Request, capabilities: Iterable[str], *, token_limit_param: TokenLimitParam | None = None
     ) -> EmulatedRequest:
         """Return the request to send, its report, and how to process the response.
 
@@ -151,9 +130,7 @@ class _Preparation:
                 step()
         if "token-limit-param" in self._missing and token_limit_param is not None:
             self._rename_limit(token_limit_param)
-        prepared = msgspec.structs.replace(
-            self._request, messages=tuple(self._conversation.messages), **self._changes
-        )
+        prepared = msgspec.structs.replace(self._request, messages=tuple(self._conversation.messages), **self._changes)
         report = EmulatorReport(tuple(self._applied), tuple(warnings))
         return EmulatedRequest(prepared, report, repairs=self._repairs, **self._processing)
 
@@ -174,9 +151,7 @@ class _Preparation:
             spec = msgspec.structs.replace(earlier, before=before)
         else:
             choice = request.tool_choice
-            spec = ToolSpec(
-                _callable_tools(request), choice, request.parallel_tool_calls is not False, before
-            )
+            spec = ToolSpec(_callable_tools(request), choice, request.parallel_tool_calls is not False, before)
         self._processing["tool_schemas"] = tool_schemas(spec)
         self._conversation.messages[:] = write_calls_as_text(tuple(self._conversation.messages))
         if spec.tools:
@@ -200,10 +175,7 @@ class _Preparation:
         self._processing["output_schema"] = Schema(output.schema, "response_format.schema")
         self._check_output("structured-output", output)
         schema = msgspec.json.encode(output.schema).decode()
-        prompt = (
-            f"{self._json_prompt('one JSON value')} "
-            f"It must be valid against this JSON Schema:\n{schema}"
-        )
+        prompt = f"{self._json_prompt('one JSON value')} It must be valid against this JSON Schema:\n{schema}"
         self._inject("structured-output", prompt, "validated", output, calls=self._repairs)
 
     def _json_object(self) -> None:
@@ -282,12 +254,7 @@ class _Preparation:
             index = 0
             others.insert(0, Message("user"))
         user = others[index]
-        media = [
-            block
-            for message in system
-            for block in message.content
-            if not isinstance(block, TextBlock)
-        ]
+        media = [block for message in system for block in message.content if not isinstance(block, TextBlock)]
         others[index] = Message(
             "user",
             (TextBlock(_preface(prompt)), *media, *user.content),
@@ -311,19 +278,13 @@ class _Preparation:
 
     # What they share.
 
-    def _report(
-        self, name: str, strategy: EmulationStrategy, fidelity: EmulationFidelity, *, calls: int = 0
-    ) -> None:
+    def _report(self, name: str, strategy: EmulationStrategy, fidelity: EmulationFidelity, *, calls: int = 0) -> None:
         tokens = 0
         if isinstance(strategy, SystemPromptInjection):
             tokens = tokens_for(len(strategy.prompt))
-        self._applied.append(
-            AppliedEmulation(name, strategy, _LABELS[name], fidelity, tokens, calls)
-        )
+        self._applied.append(AppliedEmulation(name, strategy, _LABELS[name], fidelity, tokens, calls))
 
-    def _inject(
-        self, name: str, prompt: str, fidelity: EmulationFidelity, mark: Any, *, calls: int = 0
-    ) -> None:
+    def _inject(self, name: str, prompt: str, fidelity: EmulationFidelity, mark: Any, *, calls: int = 0) -> None:
         """Add a prompt to the system message, mark the message, and report the change."""
         if not self._is_injected(name, prompt):
             inject_system_prompt(self._conversation, prompt)
@@ -332,10 +293,7 @@ class _Preparation:
 
     def _is_injected(self, name: str, prompt: str) -> bool:
         """Whether an earlier preparation wrote the prompt into a message."""
-        return any(
-            name in _marks_of(message) and prompt in message.text
-            for message in self._conversation.messages
-        )
+        return any(name in _marks_of(message) and prompt in message.text for message in self._conversation.messages)
 
     def _mark(self, name: str, kind: type) -> Any:
         """Return the mark of an earlier preparation, or None."""
@@ -358,9 +316,7 @@ class _Preparation:
     def _drop_extras(self, *names: str) -> None:
         """Remove fields from those that are sent unchanged."""
         extras = self._changes.get("extras", self._request.extras)
-        self._changes["extras"] = {
-            name: value for name, value in extras.items() if name not in names
-        }
+        self._changes["extras"] = {name: value for name, value in extras.items() if name not in names}
 
 
 def _call_number(call_id: str) -> int:
@@ -374,9 +330,7 @@ def _callable_tools(request: Request) -> tuple[Tool, ...]:
         raise InputError("tool_choice: this form of it cannot be emulated")
     for tool in request.tools:
         if tool.builtin:
-            raise InputError(
-                f"tools: {tool.builtin!r:.80} runs at its provider and cannot be emulated"
-            )
+            raise InputError(f"tools: {tool.builtin!r:.80} runs at its provider and cannot be emulated")
     if request.tool_choice is not None and request.tool_choice.mode == "none":
         return ()
     return request.tools

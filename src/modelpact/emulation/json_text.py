@@ -15,9 +15,7 @@ LARGEST_TEXT: Final = 4 * 1024 * 1024
 _FENCE: Final = "```"
 _FENCE_LANGUAGES: Final = frozenset(["", "json", "json5", "jsonc"])
 _OPENING: Final = re.compile(r"[{\[]")
-_JSON_START: Final = re.compile(
-    r"""\{\s*(?:["'}‘“]|[\w$]+\s*:)|\[\s*(?:["{\[\]]|-?[0-9]|(?:true|false|null)\b)"""
-)
+_JSON_START: Final = re.compile(r"""\{\s*(?:["'}‘“]|[\w$]+\s*:)|\[\s*(?:["{\[\]]|-?[0-9]|(?:true|false|null)\b)""")
 """The beginning of JSON, or of what models write for it; other brackets belong to the prose."""
 _TOKEN: Final = re.compile(r'["{}\[\]]')
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -67,9 +65,7 @@ def json_at(text: str, start: int) -> tuple[Any, int]:
     try:
         value, end = _DECODER.raw_decode(text, start)
     except json.JSONDecodeError as error:
-        raise NoJson(
-            f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos}"
-        ) from None
+        raise NoJson(f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos}") from None
     except RecursionError:
         raise NoJson("the JSON is nested too deeply") from None
     except ValueError as error:
@@ -193,6 +189,4 @@ def _finite(text: str) -> float:
     return number
 
 
-_DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=_unique_pairs, parse_constant=_constant, parse_float=_finite
-)
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique_pairs, parse_constant=_constant, parse_float=_finite)

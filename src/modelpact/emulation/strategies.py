@@ -68,11 +68,7 @@ def strategy_label(strategy: EmulationStrategy) -> str:
 def default_strategies() -> Strategies:
     """Return the capabilities that the default table can emulate, for negotiation."""
     return Strategies(
-        {
-            ABP.read(name).id: strategy_label(default_strategy(name))
-            for name in ABP.ids
-            if can_emulate(name)
-        }
+        {ABP.read(name).id: strategy_label(default_strategy(name)) for name in ABP.ids if can_emulate(name)}
     )
 
 
@@ -190,8 +186,7 @@ def inject_system_prompt(conversation: Conversation, prompt: str) -> bool:
         if message.role != "system":
             continue
         if any(
-            isinstance(block, TextBlock) and block.text.lstrip("\n") == prompt.lstrip("\n")
-            for block in message.content
+            isinstance(block, TextBlock) and block.text.lstrip("\n") == prompt.lstrip("\n") for block in message.content
         ):
             return False
         content = (*message.content, TextBlock(f"\n{prompt}"))

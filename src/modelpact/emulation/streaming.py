@@ -34,14 +34,10 @@ class StopScanner:
             raise InputError("stop: a stop sequence must be a string that is not empty")
         self._longest = max(map(len, self._stops), default=0)
         first_characters = "".join(sorted({re.escape(stop[0]) for stop in self._stops}))
-        self._find_start = re.compile(
-            f"[{first_characters}]" if first_characters else r"(?!)"
-        ).search
+        self._find_start = re.compile(f"[{first_characters}]" if first_characters else r"(?!)").search
         self._prefixes: frozenset[str] | None = None
         if sum(len(stop) ** 2 for stop in self._stops) <= _MAX_PREFIX_CHARACTERS:
-            self._prefixes = frozenset(
-                stop[:length] for stop in self._stops for length in range(1, len(stop))
-            )
+            self._prefixes = frozenset(stop[:length] for stop in self._stops for length in range(1, len(stop)))
         self._held = ""
         self.stopped_by = ""
 

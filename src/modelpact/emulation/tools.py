@@ -76,8 +76,7 @@ def tools_prompt(spec: ToolSpec) -> str:
         for tool in spec.tools
     )
     lines = [
-        "You can call tools. Each line between <tools> and </tools> is a tool with the JSON Schema "
-        "of its arguments.",
+        "You can call tools. Each line between <tools> and </tools> is a tool with the JSON Schema of its arguments.",
         f"<tools>\n{described}\n</tools>",
         "To call a tool, write this at the end of your answer and nothing after it:",
         '<tool_call>{"name": "the tool", "arguments": {}}</tool_call>',
@@ -176,9 +175,7 @@ def _parse_call(text: str, start: int) -> tuple[Any, int, str]:
     return value, closing.end() if closing else end, ""
 
 
-def _check_call(
-    value: Any, call_id: str, schemas: Mapping[str, Schema]
-) -> tuple[ToolUseBlock | None, list[str]]:
+def _check_call(value: Any, call_id: str, schemas: Mapping[str, Schema]) -> tuple[ToolUseBlock | None, list[str]]:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str):
         return None, ['a tool call is {"name": …, "arguments": {…}}']
     name = value["name"]
@@ -206,9 +203,7 @@ def _choice_findings(spec: ToolSpec, calls: list[ToolUseBlock], broken: bool) ->
         return findings
     if choice.mode == "required" and not calls:
         findings.append("a tool must be called")
-    if choice.mode == "tool" and [call.name for call in calls] != [choice.name] * max(
-        1, len(calls)
-    ):
+    if choice.mode == "tool" and [call.name for call in calls] != [choice.name] * max(1, len(calls)):
         findings.append(f"the tool {choice.name} must be called")
     return findings
 

@@ -16,21 +16,8 @@ import msgspec
 
 from modelpact.catalog.resolution import Resolution
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import (
-    Response,
-    StreamEvent,
-    TextDelta,
-    ThinkingDelta,
-    ToolCall,
-    Usage,
-)
-from modelpact.evidence.observation import (
-    Observation,
-    Refutation,
-    current_observations,
-    record_async,
-    withdraw_async,
-)
+from modelpact.conversation.response import Response, StreamEvent, TextDelta, ThinkingDelta, ToolCall, Usage
+from modelpact.evidence.observation import Observation, Refutation, current_observations, record_async, withdraw_async
 from modelpact.evidence.rejection import Rejection, learn_from_rejection
 from modelpact.ledger.errors import LedgerError
 from modelpact.ledger.ledger import Ledger
@@ -69,21 +56,14 @@ class EvidenceLearner:
         self._recorded: BoundedMemo[Observation, bool] = BoundedMemo()
 
     async def observe_rejection(
-        self,
-        request: Request,
-        error: Rejection | BaseException,
-        resolution: Resolution,
-        *,
-        cause: str | None = None,
+        self, request: Request, error: Rejection | BaseException, resolution: Resolution, *, cause: str | None = None
     ) -> Lesson:
         """Learn from a request that the upstream rejected.
 
         `resolution` is what the catalog knows about the model that was called. `cause` is the
         event that settled the call.
         """
-        observations = learn_from_rejection(
-            error, request, resolution.provider_id, resolution.model
-        )
+        observations = learn_from_rejection(error, request, resolution.provider_id, resolution.model)
         changed = await self._record(self._admit(observations, resolution), cause)
         return Lesson(observations, changed)
 
@@ -112,9 +92,7 @@ class EvidenceLearner:
                 changed = True
         return Lesson(observations, changed)
 
-    def _admit(
-        self, observations: tuple[Observation, ...], resolution: Resolution
-    ) -> tuple[Observation, ...]:
+    def _admit(self, observations: tuple[Observation, ...], resolution: Resolution) -> tuple[Observation, ...]:
         """Return the observations to record: those that tell the catalog something new.
 
         This is the place for rules on which observations become evidence, such as a scope or a
@@ -139,12 +117,7 @@ class EvidenceLearner:
 
 
 def learn_from_response(
-    request: Request,
-    response: Response,
-    provider: str,
-    model: str,
-    *,
-    events: Sequence[StreamEvent] = (),
+    request: Request, response: Response, provider: str, model: str, *, events: Sequence[StreamEvent] = ()
 ) -> tuple[Observation, ...]:
     """Return what a successful response proves. `events` are those of a streamed response."""
     offered = {tool.name for tool in request.tools}
@@ -162,10 +135,7 @@ def learn_from_response(
 
 
 def find_refuted(
-    current: Iterable[Observation],
-    proved: Iterable[Observation],
-    usage: Usage,
-    resolution: Resolution,
+    current: Iterable[Observation], proved: Iterable[Observation], usage: Usage, resolution: Resolution
 ) -> tuple[Refutation, ...]:
     """Return the current evidence that a response contradicts.
 
@@ -174,17 +144,12 @@ def find_refuted(
     claim applies again. Otherwise what the response showed replaces the evidence.
     """
     by_capability = {observation.capability: observation for observation in proved}
-    refutations = (
-        _refute(observation, by_capability, usage, resolution) for observation in current
-    )
+    refutations = (_refute(observation, by_capability, usage, resolution) for observation in current)
     return tuple(refutation for refutation in refutations if refutation is not None)
 
 
 def _refute(
-    current: Observation,
-    proved: Mapping[str, Observation],
-    usage: Usage,
-    resolution: Resolution,
+    current: Observation, proved: Mapping[str, Observation], usage: Usage, resolution: Resolution
 ) -> Refutation | None:
     capability = current.capability
     catalog_claim = resolution.without_evidence(capability)
@@ -193,9 +158,7 @@ def _refute(
         tokens = count(usage)
         reason = f"an answer took {tokens:,} tokens, more than the {current.value:,} learned before"
         if isinstance(catalog_claim.value, int) and catalog_claim.value < tokens:
-            replacement = Observation(
-                current.provider, current.model, capability, "native", tokens, "use", reason
-            )
+            replacement = Observation(current.provider, current.model, capability, "native", tokens, "use", reason)
             return Refutation(current, replacement, reason)
         return Refutation(current, None, reason)
     proof = proved.get(capability)

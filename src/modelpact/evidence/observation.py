@@ -27,9 +27,7 @@ Origin = Literal["probe", "use"]
 MAX_DETAIL: Final = 300
 _MAX_REASON: Final = 120
 _TRANSCRIPT: Final = re.compile(r"sha256:[0-9a-f]{64}")
-_COLUMNS: Final = (
-    "provider, model, capability, support, value, origin, detail, transcript, observed, event"
-)
+_COLUMNS: Final = "provider, model, capability, support, value, origin, detail, transcript, observed, event"
 _UPSERT: Final = (
     f"INSERT INTO evidence ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (provider, model, capability) DO UPDATE SET support = excluded.support, "
@@ -37,8 +35,7 @@ _UPSERT: Final = (
     "transcript = excluded.transcript, observed = excluded.observed, event = excluded.event"
 )
 _SELECT_CURRENT: Final = (
-    "SELECT support, value, origin, observed FROM evidence "
-    "WHERE provider = ? AND model = ? AND capability = ?"
+    "SELECT support, value, origin, observed FROM evidence WHERE provider = ? AND model = ? AND capability = ?"
 )
 _DAY_NS: Final = 86_400 * 1_000_000_000
 
@@ -63,16 +60,12 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
         for field in ("provider", "model"):
             _check_name(getattr(self, field), field)
         if "/" in self.provider:
-            raise InputError(
-                f"provider: {brief(self.provider)} has a slash; pass provider and model separately"
-            )
+            raise InputError(f"provider: {brief(self.provider)} has a slash; pass provider and model separately")
         known = capability(self.capability)
         if known.id != self.capability:
             raise InputError(f"capability: write {known.id}, not {brief(self.capability)}")
         if known.formula is not None:
-            raise InputError(
-                f"{known.id} is derived ({known.formula}): record the capabilities it derives from"
-            )
+            raise InputError(f"{known.id} is derived ({known.formula}): record the capabilities it derives from")
         if self.support not in ("native", "unsupported"):
             raise InputError(f"support: expected native or unsupported, not {brief(self.support)}")
         if self.origin not in ("probe", "use"):
@@ -85,9 +78,7 @@ class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def _check_value(self, kind: str) -> None:
         if self.support == "unsupported" and (kind != "flag" or self.value is not None):
-            raise InputError(
-                f"{self.capability}: only a flag can be unsupported, and then it has no value"
-            )
+            raise InputError(f"{self.capability}: only a flag can be unsupported, and then it has no value")
         if kind != "flag" and self.value is None:
             raise InputError(f"{self.capability}: a {kind} needs a value")
         for _, problem in statement_problems({self.field: self.field_value}):
@@ -140,18 +131,14 @@ def record(ledger: Ledger, *observations: Observation, cause: str | None = None)
     return ledger.write(lambda tx: _record(tx, observations, cause)) if observations else []
 
 
-async def record_async(
-    ledger: Ledger, *observations: Observation, cause: str | None = None
-) -> list[Event]:
+async def record_async(ledger: Ledger, *observations: Observation, cause: str | None = None) -> list[Event]:
     """Do what `record` does, without blocking the event loop."""
     if not observations:
         return []
     return await ledger.write_async(lambda tx: _record(tx, observations, cause))
 
 
-async def withdraw_async(
-    ledger: Ledger, refutations: Iterable[Refutation], *, cause: str | None = None
-) -> None:
+async def withdraw_async(ledger: Ledger, refutations: Iterable[Refutation], *, cause: str | None = None) -> None:
     """Withdraw refuted evidence, and record what replaces it, in one commit."""
     listed = tuple(refutations)
 
@@ -189,9 +176,7 @@ def forget(ledger: Ledger, target: str, capabilities: Iterable[str] = ()) -> int
     return ledger.write(work)
 
 
-def current_observations(
-    reader: LedgerReader, provider: str, model: str
-) -> tuple[Observation, ...]:
+def current_observations(reader: LedgerReader, provider: str, model: str) -> tuple[Observation, ...]:
     """Return the current evidence about one model, as it was recorded."""
     rows = reader.read(f"SELECT {_COLUMNS} FROM evidence WHERE provider = ?", (provider,))
     return tuple(_read(row) for row in rows if ascii_lower(row[1]) == ascii_lower(model))
@@ -223,9 +208,7 @@ def _check_name(name: Any, field: str) -> None:
         raise InputError(f"{field}: {brief(name)} contains a space or a control character")
 
 
-def _record(
-    tx: Transaction, observations: tuple[Observation, ...], cause: str | None
-) -> list[Event]:
+def _record(tx: Transaction, observations: tuple[Observation, ...], cause: str | None) -> list[Event]:
     events = []
     for observation in observations:
         value = observation.value
@@ -257,25 +240,18 @@ def _record(
 def _recorded_today(tx: Transaction, observation: Observation, value: str | None) -> bool:
     key = (observation.provider, observation.model, observation.capability)
     return any(
-        (support, stored, origin) == (observation.support, value, "use")
-        and observed // _DAY_NS == tx.now // _DAY_NS
+        (support, stored, origin) == (observation.support, value, "use") and observed // _DAY_NS == tx.now // _DAY_NS
         for support, stored, origin, observed in tx.execute(_SELECT_CURRENT, key)
     )
 
 
 def _drop(
-    tx: Transaction,
-    provider: str,
-    model: str,
-    rows: list[tuple[str, str]],
-    reason: str = "",
-    cause: str | None = None,
+    tx: Transaction, provider: str, model: str, rows: list[tuple[str, str]], reason: str = "", cause: str | None = None
 ) -> None:
     """Delete rows, each a model's spelling and a capability, and record that in one event."""
     for spelling, name in rows:
         tx.execute(
-            "DELETE FROM evidence WHERE provider = ? AND model = ? AND capability = ?",
-            (provider, spelling, name),
+            "DELETE FROM evidence WHERE provider = ? AND model = ? AND capability = ?", (provider, spelling, name)
         )
     names = sorted({name for _, name in rows})
     payload: dict[str, Any] = {"provider": provider, "model": model, "capabilities": names}

@@ -148,9 +148,7 @@ def learn_from_rejection(
         return ()
     quoteless = msgspec.structs.replace(rejection, message=message)
     learned = (
-        _by_capability(quoteless, request)
-        or _by_pattern(quoteless, request, own_texts)
-        or _by_code(quoteless, request)
+        _by_capability(quoteless, request) or _by_pattern(quoteless, request, own_texts) or _by_code(quoteless, request)
     )
     if learned is None or (isinstance(learned[1], int) and learned[1] < _MIN_LIMIT):
         return ()
@@ -187,9 +185,7 @@ def _by_capability(rejection: Rejection, request: Request) -> _Learned | None:
     return (name, None) if _uses_capability(request, name) else None
 
 
-def _by_pattern(
-    rejection: Rejection, request: Request, own_texts: tuple[str, ...]
-) -> _Learned | None:
+def _by_pattern(rejection: Rejection, request: Request, own_texts: tuple[str, ...]) -> _Learned | None:
     text = rejection.message[:_MAX_MESSAGE]
     is_conditional = rejection_patterns().conditional.search(text) is not None
     for pattern in rejection_patterns().patterns:
@@ -218,11 +214,7 @@ def _by_code(rejection: Rejection, request: Request) -> _Learned | None:
 def _request_texts(request: Request) -> tuple[str, ...]:
     """Return the texts of a request in lower case. A server may repeat them in its message."""
     blocks = [block for message in request.messages for block in message.content]
-    inner = [
-        part
-        for block in blocks
-        for part in (block.content if isinstance(block, ToolResultBlock) else (block,))
-    ]
+    inner = [part for block in blocks for part in (block.content if isinstance(block, ToolResultBlock) else (block,))]
     texts = [part.text for part in inner if isinstance(part, TextBlock)]
     texts += [tool.description for tool in request.tools]
     texts += request.stop
@@ -254,9 +246,7 @@ def _normalise(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _read_match(
-    pattern: RejectionPattern, match: re.Match[str], request: Request
-) -> _Learned | None:
+def _read_match(pattern: RejectionPattern, match: re.Match[str], request: Request) -> _Learned | None:
     groups = match.groupdict()
     if "limit" in groups:
         return pattern.capability, int(groups["limit"].replace(",", "").replace("_", ""))
@@ -308,17 +298,11 @@ _USES: Final[Mapping[str, Callable[[Request], Any]]] = {
     "json-object": lambda request: isinstance(request.output, JsonObject),
     "reasoning": lambda request: request.reasoning is not None,
     "reasoning-effort": lambda request: request.reasoning is not None and request.reasoning.effort,
-    "thinking-budget": lambda request: (
-        request.reasoning is not None and request.reasoning.budget_tokens is not None
-    ),
+    "thinking-budget": lambda request: request.reasoning is not None and request.reasoning.budget_tokens is not None,
     "streaming": lambda request: request.stream,
     "image-input": _has_image,
-    "system-messages": lambda request: any(
-        message.role == "system" for message in request.messages
-    ),
-    "assistant-prefill": lambda request: (
-        bool(request.messages) and request.messages[-1].role == "assistant"
-    ),
+    "system-messages": lambda request: any(message.role == "system" for message in request.messages),
+    "assistant-prefill": lambda request: bool(request.messages) and request.messages[-1].role == "assistant",
     "prompt-caching": lambda request: any(
         "cache_control" in msgspec.json.encode(block).decode()
         for message in request.messages

@@ -141,9 +141,7 @@ def period_start(period: Period, now: datetime.datetime | None = None) -> int:
     """Return when the current period began, in UTC and nanoseconds."""
     if period == "all":
         return 0
-    start = (now or datetime.datetime.now(datetime.UTC)).replace(
-        hour=0, minute=0, second=0, microsecond=0
-    )
+    start = (now or datetime.datetime.now(datetime.UTC)).replace(hour=0, minute=0, second=0, microsecond=0)
     if period == "month":
         start = start.replace(day=1)
     return int(start.timestamp()) * 1_000_000_000

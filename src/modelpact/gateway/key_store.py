@@ -48,11 +48,7 @@ def revoke_key(ledger: Ledger, id_or_name: str) -> ClientKey:
     matches = [key for key in list_keys(ledger) if id_or_name in (key.id, key.name)]
     in_force = [key for key in matches if key.revoked is None]
     if not in_force:
-        problem = (
-            "is revoked already"
-            if matches
-            else "is not a key here; `modelpact keys list` shows all"
-        )
+        problem = "is revoked already" if matches else "is not a key here; `modelpact keys list` shows all"
         raise InputError(f"{brief(id_or_name)} {problem}")
     if len(in_force) > 1:
         raise InputError(f"several keys are called {brief(id_or_name)}; name one by its id")
@@ -79,10 +75,7 @@ def load_keys(reader: LedgerReader) -> ClientKeys:
 
 
 def _stored_keys(reader: LedgerReader) -> list[tuple[str, ClientKey]]:
-    rows = reader.read(
-        "SELECT digest, id, name, settings, created, revoked FROM client_keys "
-        "ORDER BY created DESC, id"
-    )
+    rows = reader.read("SELECT digest, id, name, settings, created, revoked FROM client_keys ORDER BY created DESC, id")
     return [
         (secret_digest, ClientKey(key_id, name, _SETTINGS.decode(settings), created, revoked))
         for secret_digest, key_id, name, settings, created, revoked in rows

@@ -74,9 +74,7 @@ async def _acquire(store: Store, name: str, setting: str) -> Lease:
             return await _try_acquire(store, name)
         except NameTaken as error:
             if asyncio.get_running_loop().time() > deadline:
-                raise NameTaken(
-                    f"{error}: stop that process, or give this one another {setting}"
-                ) from None
+                raise NameTaken(f"{error}: stop that process, or give this one another {setting}") from None
         await asyncio.sleep(_RETRY_S)
 
 

@@ -18,11 +18,7 @@ from modelpact.providers.contract import Invocation
 from modelpact.providers.models.json_codec import CHAT
 from modelpact.providers.runtime.event_storage import EventStorage
 from modelpact.providers.runtime.lookup import KIND
-from modelpact.providers.runtime.recorder import (
-    BackgroundTasks,
-    InvocationRecorder,
-    UnfinishedInvocation,
-)
+from modelpact.providers.runtime.recorder import BackgroundTasks, InvocationRecorder, UnfinishedInvocation
 from modelpact.providers.runtime.records import InvocationOutcome, InvocationRequest
 from modelpact.providers.runtime.registry import Registered, Registry
 from modelpact.vocabulary.memo import BoundedMemo
@@ -72,12 +68,7 @@ class GatewayRecorder(InvocationRecorder):
         self._decisions: BoundedMemo[Plan, tuple[str, str]] = BoundedMemo()
         """The envelope in which each plan was written, and the event."""
         self._contexts: BoundedMemo[tuple[Plan, str], _CallContext] = BoundedMemo()
-        super().__init__(
-            self._events,
-            tasks,
-            process_name="gateway",
-            disconnect_reason=CLIENT_LEFT,
-        )
+        super().__init__(self._events, tasks, process_name="gateway", disconnect_reason=CLIENT_LEFT)
 
     def has_sole_call(self) -> bool:
         """Tell whether exactly one call is open, so that a commit in the loop delays no other."""
@@ -181,9 +172,7 @@ class GatewayRecorder(InvocationRecorder):
         self._events.use(envelope)
         return ref.id
 
-    def _ended(
-        self, invocation: Invocation, outcome: InvocationOutcome, cost: CostRecord | None
-    ) -> None:
+    def _ended(self, invocation: Invocation, outcome: InvocationOutcome, cost: CostRecord | None) -> None:
         assert cost is not None
         error = outcome.error
         if outcome.state == "cancelled":

@@ -67,9 +67,7 @@ class ResponseReport(msgspec.Struct):
         }
         return write_event(msgspec.json.encode(chunk).decode())
 
-    async def in_stream(
-        self, api: RequestApi, chunks: AsyncIterator[bytes]
-    ) -> AsyncIterator[bytes]:
+    async def in_stream(self, api: RequestApi, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """Pass a stream on, with the report before its last event: by then the cost is known."""
         last_event = b""
         async with aclosing(chunks):  # type: ignore[type-var]

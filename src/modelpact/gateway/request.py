@@ -111,9 +111,7 @@ class Authenticator:
         return key
 
 
-def read_request(
-    planner: Planner, api: RequestApi, caller: Caller, headers: Headers, raw: bytes
-) -> IncomingRequest:
+def read_request(planner: Planner, api: RequestApi, caller: Caller, headers: Headers, raw: bytes) -> IncomingRequest:
     """Read a request, and check that its key may ask for the model that it names."""
     body = parse_json(raw, "the body")
     features = read_features(api, body)

@@ -32,9 +32,7 @@ class GatewayResponse(HttpResponse):
         self.verdict = verdict
 
 
-def error_response(
-    api: RequestApi, error: Exception, request: HttpRequest | None = None
-) -> GatewayResponse:
+def error_response(api: RequestApi, error: Exception, request: HttpRequest | None = None) -> GatewayResponse:
     """Return the response to an exception, in the format of an API."""
     error = as_gateway_error(error, request)
     headers = [JSON, *error.headers]

@@ -54,9 +54,7 @@ _LISTED_LIMITS: Final = ("context-window", "max-output")
 class GatewayRoutes:
     """A handler for `modelpact.wire`."""
 
-    def __init__(
-        self, gateway: Gateway, host: HostRoutes | None = None, *, conformance: bool = False
-    ) -> None:
+    def __init__(self, gateway: Gateway, host: HostRoutes | None = None, *, conformance: bool = False) -> None:
         self._gateway = gateway
         self._conformance = conformance
         self._host: Handler | None = host
@@ -176,10 +174,7 @@ class GatewayRoutes:
             state = self._gateway.state
             return _json(describe_model(state.models, state.planner.names.resolve(names[0]).target))
         fields = ("id", "meaning", "kind", "group")
-        vocabulary = [
-            {field: getattr(capability, field) for field in fields}
-            for capability in CAPABILITIES.values()
-        ]
+        vocabulary = [{field: getattr(capability, field) for field in fields} for capability in CAPABILITIES.values()]
         return _json({"object": "list", "data": vocabulary})
 
     async def _negotiate(self, request: HttpRequest) -> HttpResponse:
@@ -209,9 +204,7 @@ def list_models(state: GatewayState, needs: Needs) -> list[dict[str, Any]]:
         return not needs or bool(negotiate(needs, target, catalog=models.catalog))
 
     workloads = [
-        _listed(
-            f"workload/{name}", "modelpact", {"model": workload.model, "needs": str(workload.needs)}
-        )
+        _listed(f"workload/{name}", "modelpact", {"model": workload.model, "needs": str(workload.needs)})
         for name, workload in configuration.workloads.items()
         if meets_needs(workload.model)
     ]
@@ -222,9 +215,7 @@ def list_models(state: GatewayState, needs: Needs) -> list[dict[str, Any]]:
     ]
     usable = [name for name in models.supported_providers() if models.can_authenticate(name)]
     listed = find_models(needs, provider=usable, catalog=models.catalog) if usable else []
-    configured = [
-        f"{provider}/{model}" for provider, model in configuration.models if provider in usable
-    ]
+    configured = [f"{provider}/{model}" for provider, model in configuration.models if provider in usable]
     targets = {*listed, *filter(meets_needs, (*configured, "mock/demo"))}
     return [*workloads, *aliases, *(describe_model(models, target) for target in sorted(targets))]
 
@@ -233,9 +224,7 @@ def describe_model(models: ModelCaller, target: str) -> dict[str, Any]:
     """Return a model in the format of OpenAI's list, with its capabilities beside."""
     provider, model = models.catalog.split(target)
     resolution = models.catalog.resolve(provider, model)
-    capabilities: dict[str, Any] = {
-        name: resolution.claim(name).support for name in _LISTED_CAPABILITIES
-    }
+    capabilities: dict[str, Any] = {name: resolution.claim(name).support for name in _LISTED_CAPABILITIES}
     for name in _LISTED_LIMITS:
         claim = resolution.claim(name)
         capabilities[name] = claim.value if claim.known else None

@@ -28,9 +28,7 @@ _KEYS_SECONDS: Final = 2.0
 class GatewayServer:
     """A gateway that listens."""
 
-    def __init__(
-        self, gateway: Gateway, host: Host, routes: GatewayRoutes, server: Server, url: str
-    ) -> None:
+    def __init__(self, gateway: Gateway, host: Host, routes: GatewayRoutes, server: Server, url: str) -> None:
         self.gateway = gateway
         self.host = host
         self.server = server
@@ -114,10 +112,7 @@ async def serve_gateway(
     host = configured_host(ledger, gateway.state.models, clients=client_finder(gateway))
     host_routes = HostRoutes(host, host_authentication(gateway), conformance=conformance)
     routes = GatewayRoutes(gateway, host_routes, conformance=conformance)
-    names = {
-        f"gateway/{gateway.runtime.name}": "[gateway] name",
-        f"host/{host.name}": "[host] name",
-    }
+    names = {f"gateway/{gateway.runtime.name}": "[gateway] name", f"host/{host.name}": "[host] name"}
     tasks: list[asyncio.Task[None]] = []
     try:
         async with contextlib.AsyncExitStack() as stack:
@@ -165,9 +160,7 @@ def _import_telemetry(settings: GatewaySettings) -> "type[Telemetry] | None":
     try:
         from modelpact.gateway.observe.telemetry import Telemetry
     except ImportError:
-        raise InputError(
-            "[gateway] telemetry needs OpenTelemetry: install modelpact[telemetry]"
-        ) from None
+        raise InputError("[gateway] telemetry needs OpenTelemetry: install modelpact[telemetry]") from None
     return Telemetry
 
 

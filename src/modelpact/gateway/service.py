@@ -74,11 +74,7 @@ class Gateway:
         self.call_observers: list[CallObserver] = [self.budgets]
         """Notified of each call of a provider; the recorder shares the list."""
         self.recorder = GatewayRecorder(
-            ledger,
-            self.runtime.registry,
-            name,
-            self.call_observers,
-            keep_content=configuration.gateway.keep_content,
+            ledger, self.runtime.registry, name, self.call_observers, keep_content=configuration.gateway.keep_content
         )
         self._sender = Sender(self.recorder)
         self._request_planner = RequestPlanner()
@@ -144,17 +140,13 @@ class Gateway:
             part = "all of its budget" if period == "all" else f"its budget of this {period}"
             raise GatewayError(429, "insufficient_quota", f"the key {key.name} has spent {part}")
 
-    def _send(
-        self, state: GatewayState, planned: PlannedRequest
-    ) -> Coroutine[Any, Any, GatewayResponse]:
+    def _send(self, state: GatewayState, planned: PlannedRequest) -> Coroutine[Any, Any, GatewayResponse]:
         """Record a call, send the request, and settle the call."""
         if self.runtime.registry.cached(planned.plan.provider) is None:
             return self._register_and_send(state, planned)
         return self._sender.send(state.upstreams, planned)
 
-    async def _register_and_send(
-        self, state: GatewayState, planned: PlannedRequest
-    ) -> GatewayResponse:
+    async def _register_and_send(self, state: GatewayState, planned: PlannedRequest) -> GatewayResponse:
         await self._register_provider(state, planned.plan.provider)
         return await self._send(state, planned)
 
@@ -193,9 +185,7 @@ class Gateway:
         reason = f"{failure.kind}: {failure.error}"
         return await self._request_planner.plan_fallback(state.planner, planned.incoming, reason)
 
-    async def _learn(
-        self, state: GatewayState, planned: PlannedRequest, failure: UpstreamFailed
-    ) -> None:
+    async def _learn(self, state: GatewayState, planned: PlannedRequest, failure: UpstreamFailed) -> None:
         """Record what a rejection teaches about the model. The next plan uses it."""
         codec = CODECS.get(planned.incoming.api)
         if failure.kind != "refused" or codec is None:

@@ -4,13 +4,7 @@
 """
 
 from modelpact.identity.authority import Authority, IdentityRecord, IssuedCertificate
-from modelpact.identity.errors import (
-    BadSignature,
-    IdentityError,
-    InsecurePermissions,
-    UntrustedKeys,
-    UntrustedPeer,
-)
+from modelpact.identity.errors import BadSignature, IdentityError, InsecurePermissions, UntrustedKeys, UntrustedPeer
 from modelpact.identity.keyring import Keyring
 from modelpact.identity.keys import (
     SIGNATURE_HEADER,

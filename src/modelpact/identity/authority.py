@@ -112,9 +112,7 @@ class Authority:
         if not is_vacant(folder):
             raise InputError(f"{folder} is not empty: open it, or choose another folder")
         if not 1 <= len(name) <= 64 or not name.isprintable():
-            raise InputError(
-                f"{brief(name)} cannot be the name of an authority: expected 1 to 64 characters"
-            )
+            raise InputError(f"{brief(name)} cannot be the name of an authority: expected 1 to 64 characters")
         key, now = certificates.new_key(), clock()
         root = certificates.make_root(key, name, now, days)
         crl = certificates.make_crl(root, key, (), number=1, now=now)
@@ -130,14 +128,10 @@ class Authority:
         return cls(folder, clock=clock, write=write)
 
     @classmethod
-    def open(
-        cls, folder: Path, *, clock: Clock = utc_now, write: Write = write_file
-    ) -> "Authority":
+    def open(cls, folder: Path, *, clock: Clock = utc_now, write: Write = write_file) -> "Authority":
         """Open an authority; its folder must not be accessible to other users."""
         if not exists(folder / "root.pem"):
-            raise IdentityError(
-                f"there is no authority in {folder}: make one with `modelpact identity init`"
-            )
+            raise IdentityError(f"there is no authority in {folder}: make one with `modelpact identity init`")
         check_private_folder(folder)
         authority = cls(folder, clock=clock, write=write)
         with authority._changing():
@@ -158,11 +152,7 @@ class Authority:
         return self.folder / "identities" / f"{name}.pem"
 
     def issue(
-        self,
-        name: str,
-        kind: IdentityKind = "provider",
-        hosts: Sequence[str] = (),
-        days: int = DEFAULT_DAYS,
+        self, name: str, kind: IdentityKind = "provider", hosts: Sequence[str] = (), days: int = DEFAULT_DAYS
     ) -> IssuedCertificate:
         """Create a key and a certificate for a new name."""
         from modelpact.identity import certificates
@@ -180,9 +170,7 @@ class Authority:
                 raise InputError(f"{name} already has a certificate: rotate it")
             return self._issue(name, kind, hosts, days, certificates.new_key())
 
-    def rotate(
-        self, name: str, *, keep_key: bool = False, days: int = DEFAULT_DAYS
-    ) -> IssuedCertificate:
+    def rotate(self, name: str, *, keep_key: bool = False, days: int = DEFAULT_DAYS) -> IssuedCertificate:
         """Create a new certificate for a name, with a new key unless `keep_key` is set.
 
         The old certificate stays valid until it expires or its serial is revoked, so that peers
@@ -198,9 +186,7 @@ class Authority:
             key = self._current_key(last, records) if keep_key else certificates.new_key()
             return self._issue(name, last.kind, last.hosts, days, key)
 
-    def revoke(
-        self, which: str, reason: RevocationReason = "unspecified"
-    ) -> tuple[IdentityRecord, ...]:
+    def revoke(self, which: str, reason: RevocationReason = "unspecified") -> tuple[IdentityRecord, ...]:
         """Revoke every certificate of a name, or one by its serial; return the newly revoked.
 
         With the reason `key-compromise`, every certificate of the same key is revoked.
@@ -212,20 +198,14 @@ class Authority:
         with self._changing():
             records = self.list()
             serial = which.lower().replace(":", "").rjust(40, "0")
-            chosen = [
-                record for record in records if which == record.name or serial == record.serial
-            ]
+            chosen = [record for record in records if which == record.name or serial == record.serial]
             if not chosen:
                 raise UnknownName("name or serial", which, (record.name for record in records))
             compromised = reason == "key-compromise"
             if compromised:
                 keys = {record.fingerprint for record in chosen}
                 chosen = [record for record in records if record.fingerprint in keys]
-            new = [
-                record
-                for record in chosen
-                if record.revoked is None or (compromised and record.revoked != reason)
-            ]
+            new = [record for record in chosen if record.revoked is None or (compromised and record.revoked != reason)]
             if new:
                 self._extend_crl(new, reason)
         serials = {record.serial for record in new}
@@ -244,8 +224,7 @@ class Authority:
             records[record.serial] = record
             newest[record.name] = record.serial
         return tuple(
-            msgspec.structs.replace(record, current=newest[record.name] == serial)
-            for serial, record in records.items()
+            msgspec.structs.replace(record, current=newest[record.name] == serial) for serial, record in records.items()
         )
 
     @contextmanager
@@ -271,12 +250,7 @@ class Authority:
             yield
 
     def _issue(
-        self,
-        name: str,
-        kind: IdentityKind,
-        hosts: Iterable[str],
-        days: int,
-        key: "ec.EllipticCurvePrivateKey",
+        self, name: str, kind: IdentityKind, hosts: Iterable[str], days: int, key: "ec.EllipticCurvePrivateKey"
     ) -> IssuedCertificate:
         from modelpact.identity import certificates
 
@@ -302,9 +276,7 @@ class Authority:
         pending.rename(pending.with_suffix(".pem"))
         return IssuedCertificate(_read_record(leaf, {}, path), path)
 
-    def _current_key(
-        self, last: IdentityRecord, records: Iterable[IdentityRecord]
-    ) -> "ec.EllipticCurvePrivateKey":
+    def _current_key(self, last: IdentityRecord, records: Iterable[IdentityRecord]) -> "ec.EllipticCurvePrivateKey":
         from modelpact.identity import certificates
 
         same_key = [record for record in records if record.fingerprint == last.fingerprint]
@@ -312,9 +284,7 @@ class Authority:
             raise InputError(f"the key of {last.name} is compromised: rotate without keeping it")
         path = self.identity_file(last.name)
         if not exists(path):
-            raise IdentityError(
-                f"{path} with the key is missing: restore it, or rotate without keeping the key"
-            )
+            raise IdentityError(f"{path} with the key is missing: restore it, or rotate without keeping the key")
         return certificates.load_key(path)
 
     def _extend_crl(self, records: Iterable[IdentityRecord], reason: RevocationReason) -> None:
@@ -327,9 +297,7 @@ class Authority:
             since, _ = entries.get(int(record.serial, 16), (now, reason))
             entries[int(record.serial, 16)] = (since, reason)
         listed = [(serial, *entry) for serial, entry in entries.items()]
-        crl = certificates.make_crl(
-            root, root_key, listed, number=certificates.crl_number(old) + 1, now=now
-        )
+        crl = certificates.make_crl(root, root_key, listed, number=certificates.crl_number(old) + 1, now=now)
         self._write(self.crl, certificates.to_pem(crl), PUBLIC)
 
     def _root(self) -> "tuple[x509.Certificate, ec.EllipticCurvePrivateKey]":

@@ -15,12 +15,7 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from modelpact.identity.errors import IdentityError
@@ -83,9 +78,7 @@ def parse_crl(pem: bytes, where: object) -> x509.CertificateRevocationList:
         raise IdentityError(f"{where} contains no revocation list in PEM") from None
 
 
-def make_root(
-    key: ec.EllipticCurvePrivateKey, name: str, now: datetime, days: int
-) -> x509.Certificate:
+def make_root(key: ec.EllipticCurvePrivateKey, name: str, now: datetime, days: int) -> x509.Certificate:
     """Return a certificate for the authority, which can sign no other authority."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     public = key.public_key()
@@ -119,8 +112,7 @@ def make_leaf(
     end = min(now + timedelta(days=days), root.not_valid_after_utc)
     if end <= now:
         raise IdentityError(
-            f"the certificate of the authority expired on {root.not_valid_after_utc:%Y-%m-%d}: "
-            f"create a new authority"
+            f"the certificate of the authority expired on {root.not_valid_after_utc:%Y-%m-%d}: create a new authority"
         )
     names = [x509.UniformResourceIdentifier(uri), *map(_host, hosts)]
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH]

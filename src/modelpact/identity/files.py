@@ -94,9 +94,7 @@ def new_folder(folder: Path, fill: Callable[[Path], None]) -> None:
             shutil.rmtree(scratch, ignore_errors=True)
         if isinstance(error, OSError):
             reason = error.strerror or error
-            raise IdentityError(
-                f"{folder} cannot be created: {reason}; choose another folder"
-            ) from None
+            raise IdentityError(f"{folder} cannot be created: {reason}; choose another folder") from None
         raise
 
 
@@ -158,9 +156,7 @@ def _read(path: Path, *, private: bool) -> bytes:
                 "identity issue` prints, with key and certificate"
             ) from None
     if len(data) > _MAX_BYTES:
-        raise IdentityError(
-            f"{path} is too large for a key or certificate: check that it is the right file"
-        )
+        raise IdentityError(f"{path} is too large for a key or certificate: check that it is the right file")
     return data
 
 
@@ -174,8 +170,7 @@ def _check_permissions(path: Path, status: os.stat_result, expected: str) -> Non
         excess = mode & 0o037  # containers mount secrets of root that a group may read
     else:
         raise InsecurePermissions(
-            f"{path} belongs to another user (id {status.st_uid}), who can change it: "
-            f"copy it to a folder of your own"
+            f"{path} belongs to another user (id {status.st_uid}), who can change it: copy it to a folder of your own"
         )
     if excess:
         raise InsecurePermissions(

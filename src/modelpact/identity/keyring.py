@@ -71,9 +71,7 @@ class Keyring:
     def open(cls, folder: Path, *, clock: Clock = utc_now, write: Write = write_file) -> "Keyring":
         """Open a keyring; it must be private and consistent."""
         if not exists(folder / _PUBLIC_KEYS):
-            raise IdentityError(
-                f"there is no keyring in {folder}: create one with `modelpact identity init`"
-            )
+            raise IdentityError(f"there is no keyring in {folder}: create one with `modelpact identity init`")
         keys, key = _load(folder)
         return cls(folder, keys, key, clock=clock, write=write)
 
@@ -114,9 +112,7 @@ def _load(folder: Path) -> tuple[PublicKeys, SigningKey]:
     pem = folder / f"{keys.current.key_id}.pem"
     key = SigningKey.from_pem(read_private(pem), pem)
     if key.raw_public != keys.current.raw:
-        raise IdentityError(
-            f"{pem} is not the key that {_PUBLIC_KEYS} names: restore it from a backup"
-        )
+        raise IdentityError(f"{pem} is not the key that {_PUBLIC_KEYS} names: restore it from a backup")
     return keys, key
 
 

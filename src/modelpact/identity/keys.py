@@ -28,9 +28,7 @@ SIGNATURE_HEADER: Final = "Modelpact-Signature"
 MAX_AGE: Final = 300.0
 _SIGNATURE: Final = re.compile(r"([0-9a-f]{16}):([0-9a-f]{128})")
 _NUMBER: Final = r"(0|[1-9][0-9]{0,14})"
-_VALUE: Final = re.compile(
-    rf"v1;key=([0-9a-f]{{16}});seq={_NUMBER};time={_NUMBER};sig=([0-9a-f]{{128}})"
-)
+_VALUE: Final = re.compile(rf"v1;key=([0-9a-f]{{16}});seq={_NUMBER};time={_NUMBER};sig=([0-9a-f]{{128}})")
 _INVOCATION: Final = re.compile(r"[!-~]{1,256}")
 _RAW: Final = re.compile(r"[0-9a-f]{64}")
 _HANDOVER: Final = re.compile(r"[0-9a-f]{128}")
@@ -121,11 +119,7 @@ class SigningKey:
 
     def to_pem(self) -> bytes:
         """Return the private key as PKCS8 PEM, for a private file only."""
-        from cryptography.hazmat.primitives.serialization import (
-            Encoding,
-            NoEncryption,
-            PrivateFormat,
-        )
+        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
         pem: bytes = self._private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         return pem
@@ -261,9 +255,7 @@ def is_weak_key(raw: bytes) -> bool:
     return len(raw) == 32 and bytes([*raw[:31], raw[31] & 0x7F]) in _SMALL_ORDER
 
 
-def verify(
-    public_keys: PublicKeys, data: object, signature: object, *, purpose: Purpose = "data"
-) -> bool:
+def verify(public_keys: PublicKeys, data: object, signature: object, *, purpose: Purpose = "data") -> bool:
     """Tell whether one of the keys signed these bytes for a purpose; malformed values are not.
 
     Nothing here is secret, so the comparison need not take constant time.
@@ -271,14 +263,10 @@ def verify(
     if not isinstance(signature, Signature) or not isinstance(data, bytes | bytearray | memoryview):
         return False
     key = public_keys.find(signature.key_id) if isinstance(signature.key_id, str) else None
-    return key is not None and _is_valid(
-        key.raw, _signed_message(purpose, bytes(data)), signature.value
-    )
+    return key is not None and _is_valid(key.raw, _signed_message(purpose, bytes(data)), signature.value)
 
 
-def sign_body(
-    key: Signer, invocation_id: str, body: bytes, *, sequence: int = 0, time: float | None = None
-) -> str:
+def sign_body(key: Signer, invocation_id: str, body: bytes, *, sequence: int = 0, time: float | None = None) -> str:
     """Return the value of the header for response number `sequence` of an invocation."""
     if not _INVOCATION.fullmatch(invocation_id):
         raise InputError(
@@ -313,16 +301,12 @@ def verify_body(
         raise BadSignature("malformed", f"the response has no valid {SIGNATURE_HEADER} header")
     contents = BodySignature(match[1], int(match[2]), int(match[3]))
     if public_keys.find(contents.key_id) is None:
-        raise BadSignature(
-            "unknown-key", f"the response is signed by key {contents.key_id}, which is not trusted"
-        )
+        raise BadSignature("unknown-key", f"the response is signed by key {contents.key_id}, which is not trusted")
     signature = Signature(contents.key_id, bytes.fromhex(match[4]))
     signed = _signed_data(invocation_id, contents.sequence, contents.time, body)
     if not verify(public_keys, signed, signature, purpose="response"):
         raise BadSignature(
-            "mismatch",
-            f"the signature of key {contents.key_id} is not for this body "
-            f"and invocation {invocation_id}",
+            "mismatch", f"the signature of key {contents.key_id} is not for this body and invocation {invocation_id}"
         )
     if contents.sequence != sequence:
         raise BadSignature("out-of-order", f"got response {contents.sequence}, expected {sequence}")
@@ -356,9 +340,7 @@ def _read_key(entry: _KeyEntry) -> PublicKey:
     ):
         raise InputError(f"key {brief(entry.key_id)} is malformed")
     key = PublicKey(
-        bytes.fromhex(entry.public_key),
-        entry.created,
-        None if handover is None else bytes.fromhex(handover),
+        bytes.fromhex(entry.public_key), entry.created, None if handover is None else bytes.fromhex(handover)
     )
     if key.key_id != entry.key_id:
         raise InputError(f"key {brief(entry.key_id)} has the public key of {key.key_id}")

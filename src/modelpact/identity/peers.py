@@ -142,9 +142,7 @@ def read_certificate(der: bytes) -> PeerCertificate:
         raise InputError("expected a certificate in DER") from None
 
 
-def read_revocations(
-    crl: bytes, authorities: bytes, where: object, *, now: datetime | None = None
-) -> Revocations:
+def read_revocations(crl: bytes, authorities: bytes, where: object, *, now: datetime | None = None) -> Revocations:
     """Read every revocation list in a PEM file; each must be signed by one of the authorities."""
     from cryptography import x509
 
@@ -197,14 +195,11 @@ def check_peer(
             raise UntrustedPeer("unknown", f"no key is pinned; the peer has {peer.fingerprint}")
         if peer.fingerprint not in pins:
             raise UntrustedPeer(
-                "wrong-identity",
-                f"the key of the peer is {peer.fingerprint}, expected {' or '.join(sorted(pins))}",
+                "wrong-identity", f"the key of the peer is {peer.fingerprint}, expected {' or '.join(sorted(pins))}"
             )
     if identity is not None and not any(_matches(uri, identity) for uri in peer.identities):
         uris = ", ".join(map(brief, peer.identities)) or "no identity"
-        raise UntrustedPeer(
-            "wrong-identity", f"the certificate of the peer is for {uris}, expected {identity}"
-        )
+        raise UntrustedPeer("wrong-identity", f"the certificate of the peer is for {uris}, expected {identity}")
     if revoked is not None and revoked.covers(peer):
         raise UntrustedPeer("revoked", f"certificate {peer.serial} or its key is revoked")
     time = utc_now() if now is None else now
@@ -220,9 +215,7 @@ def check_pins(pins: Collection[str]) -> frozenset[str]:
     """Return pins as a set; raise `InputError` for one that is not a fingerprint."""
     for pin in pins:
         if not _PIN.fullmatch(pin):
-            raise InputError(
-                f"{brief(pin)} is not a fingerprint: expected sha256: and 64 hex digits"
-            )
+            raise InputError(f"{brief(pin)} is not a fingerprint: expected sha256: and 64 hex digits")
     return frozenset(pins)
 
 

@@ -86,9 +86,7 @@ def client_context(
     return context
 
 
-def _context(
-    protocol: ssl._SSLMethod, identity: Identity, trust: Trust, clock: Clock
-) -> ssl.SSLContext:
+def _context(protocol: ssl._SSLMethod, identity: Identity, trust: Trust, clock: Clock) -> ssl.SSLContext:
     def no_passphrase() -> str:  # otherwise OpenSSL asks on the terminal and waits
         raise IdentityError(f"{key} is encrypted: use a key without a passphrase, with mode 600")
 
@@ -103,9 +101,7 @@ def _context(
     try:
         context.load_cert_chain(identity.certificate, identity.key, no_passphrase)
     except (ssl.SSLError, OSError) as error:
-        raise IdentityError(
-            f"{identity.certificate} and its key cannot be used: {_reason(error)}"
-        ) from None
+        raise IdentityError(f"{identity.certificate} and its key cannot be used: {_reason(error)}") from None
     try:
         context.load_verify_locations(trust.authorities)
         if trust.crl is not None and len(context.get_ca_certs()) == 1:

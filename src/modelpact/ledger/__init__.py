@@ -5,13 +5,7 @@ does.
 """
 
 from modelpact.ledger.costs import Attribution, CostLine, CostRecord
-from modelpact.ledger.errors import (
-    EnvelopeClosed,
-    LedgerError,
-    LedgerUnavailable,
-    LedgerUncertain,
-    NewerSchema,
-)
+from modelpact.ledger.errors import EnvelopeClosed, LedgerError, LedgerUnavailable, LedgerUncertain, NewerSchema
 from modelpact.ledger.event import Draft, Event
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import LedgerReader

@@ -105,9 +105,7 @@ def read_checkpoint(line: bytes) -> Checkpoint:
     return checkpoint
 
 
-def sign_checkpoint(
-    signer: "Signer", envelope: str, sequence: int, digest: str, time: int
-) -> Checkpoint:
+def sign_checkpoint(signer: "Signer", envelope: str, sequence: int, digest: str, time: int) -> Checkpoint:
     """Sign an event of an envelope, and with it all events before."""
     signature = signer.sign(_statement(envelope, sequence, digest, time))
     return Checkpoint(envelope, sequence, digest, time, signature.key_id, signature.value.hex())
@@ -116,11 +114,5 @@ def sign_checkpoint(
 def _statement(envelope: str, sequence: int, digest: str, time: int) -> bytes:
     """Return the canonical JSON that a checkpoint signs."""
     return canonical(
-        {
-            "checkpoint": "modelpact/1",
-            "envelope": envelope,
-            "hash": digest,
-            "sequence": sequence,
-            "time": str(time),
-        }
+        {"checkpoint": "modelpact/1", "envelope": envelope, "hash": digest, "sequence": sequence, "time": str(time)}
     )

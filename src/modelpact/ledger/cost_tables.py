@@ -135,9 +135,7 @@ def join_halves(halves: Sequence[int]) -> list[int]:
     return [int(high) * 2**32 + int(low) for high, low in zip(*[iter(halves)] * 2, strict=True)]
 
 
-def plain_rows(
-    key: tuple[str, int], time: int, record: CostRecord, attribution: int
-) -> Sequence[CostRow]:
+def plain_rows(key: tuple[str, int], time: int, record: CostRecord, attribution: int) -> Sequence[CostRow]:
     """Return the rows of a record that is not a correction: one for each currency."""
     amounts, currency = [0] * len(_INDEXES), ""
     for line in record.lines:
@@ -150,11 +148,7 @@ def plain_rows(
 
 
 def record_rows(
-    key: tuple[str, int],
-    time: int,
-    record: CostRecord,
-    attribution: int,
-    corrected: CurrentCost | None,
+    key: tuple[str, int], time: int, record: CostRecord, attribution: int, corrected: CurrentCost | None
 ) -> list[CostRow]:
     """Return the rows of a record. Those of a correction are differences to the current cost."""
     parts: Parts = {}
@@ -246,9 +240,7 @@ def cost_totals(
             if type(name) is not str or type(currency) is not str:
                 raise LedgerError("costs were edited in the store: run `modelpact audit verify`")
             amounts = join_halves(halves)
-            total, estimated = sums.setdefault(
-                (name, currency), ([0] * len(amounts), [0] * len(amounts))
-            )
+            total, estimated = sums.setdefault((name, currency), ([0] * len(amounts), [0] * len(amounts)))
             for index, amount in enumerate(amounts):
                 total[index] += amount
                 estimated[index] += amount if estimate else 0
@@ -262,9 +254,7 @@ def cost_totals(
         )
         for (name, currency), (total, estimated) in sums.items()
     ]
-    return sorted(
-        totals, key=lambda total: (total.currency, -total.money, -total.records, total.name)
-    )
+    return sorted(totals, key=lambda total: (total.currency, -total.money, -total.records, total.name))
 
 
 def _is_large(row: CostRow) -> bool:

@@ -84,18 +84,11 @@ def check_lines(lines: Any, where: str = "cost") -> tuple[CostLine, ...]:
         if not 0 <= line.amount <= MAX_SAFE_INTEGER:
             raise InputError(f"{where}[{index}].amount: {brief(line.amount)} is out of range")
         if (line.unit == "currency") != bool(line.currency):
-            raise InputError(
-                f"{where}[{index}]: the unit currency, and no other, needs a field currency"
-            )
+            raise InputError(f"{where}[{index}]: the unit currency, and no other, needs a field currency")
         if line.currency and not _CURRENCY.fullmatch(line.currency):
-            raise InputError(
-                f"{where}[{index}].currency: expected three capital letters, "
-                f"not {brief(line.currency)}"
-            )
+            raise InputError(f"{where}[{index}].currency: expected three capital letters, not {brief(line.currency)}")
         if (line.unit, line.currency) in checked:
-            raise InputError(
-                f"{where}[{index}]: {line.unit} appears twice; add its amounts to one line"
-            )
+            raise InputError(f"{where}[{index}]: {line.unit} appears twice; add its amounts to one line")
         checked[line.unit, line.currency] = line
     return tuple(checked.values())
 
@@ -105,8 +98,7 @@ def check_record(record: CostRecord, envelope: str) -> None:
     check_lines(record.lines, "cost.lines")
     if record.corrects and record.corrects.rpartition(":")[0] != envelope:
         raise InputError(
-            f"cost.corrects: {brief(record.corrects)} is not an event of {envelope}, "
-            "the envelope of the correction"
+            f"cost.corrects: {brief(record.corrects)} is not an event of {envelope}, the envelope of the correction"
         )
 
 

@@ -163,9 +163,7 @@ class Bus:
 
         def unsubscribe() -> None:
             with self._lock:
-                self._listeners = tuple(
-                    other for other in self._listeners if other is not subscription
-                )
+                self._listeners = tuple(other for other in self._listeners if other is not subscription)
                 self._has_listener = {}
 
         return unsubscribe
@@ -206,9 +204,7 @@ def check_type(name: str) -> str:
     if not isinstance(name, str) or len(name) > 128 or not _CUSTOM.fullmatch(name):
         raise InputError(f"{brief(name)} is not an event type: expected namespace.name")
     if name.partition(".")[0] in _RESERVED:
-        raise InputError(
-            f"{name}: the namespace {name.partition('.')[0]} is reserved for standard types"
-        )
+        raise InputError(f"{name}: the namespace {name.partition('.')[0]} is reserved for standard types")
     return name
 
 
@@ -220,10 +216,7 @@ def check_name(name: object, field: str = "envelope") -> str:
     if not isinstance(name, str) or not 0 < len(name) <= 256:
         raise InputError(f"{field}: expected a name of 1 to 256 characters, not {brief(name)}")
     if not name.isprintable() or " " in name:
-        raise InputError(
-            f"{field}: {brief(name)} has a space or an unprintable character, which a name cannot "
-            "have"
-        )
+        raise InputError(f"{field}: {brief(name)} has a space or an unprintable character, which a name cannot have")
     return name
 
 
@@ -242,32 +235,25 @@ def parse_event_id(event: str) -> tuple[str, int]:
 
 
 def event_body(
-    envelope: str,
-    sequence: int,
-    kind: str,
-    time: int,
-    cause: str | None,
-    payload: bytes,
-    previous: str,
+    envelope: str, sequence: int, kind: str, time: int, cause: str | None, payload: bytes, previous: str
 ) -> bytes:
     """Return the canonical JSON of an event, given its canonical payload.
 
     The time is text there: nanoseconds exceed the integers that every JSON reader reads exactly.
     """
-    return (
-        b'{"cause":%b,"envelope":%b,"payload":%b,"previous":"%b","sequence":%d,"time":"%d","type":%b}'
-        % (_text(cause), _text(envelope), payload, previous.encode(), sequence, time, _text(kind))
+    return b'{"cause":%b,"envelope":%b,"payload":%b,"previous":"%b","sequence":%d,"time":"%d","type":%b}' % (
+        _text(cause),
+        _text(envelope),
+        payload,
+        previous.encode(),
+        sequence,
+        time,
+        _text(kind),
     )
 
 
 def event_hash(
-    envelope: str,
-    sequence: int,
-    kind: str,
-    time: int,
-    cause: str | None,
-    payload: bytes,
-    previous: str,
+    envelope: str, sequence: int, kind: str, time: int, cause: str | None, payload: bytes, previous: str
 ) -> str:
     """Return the SHA-256 of the canonical JSON of an event, given its canonical payload."""
     body = event_body(envelope, sequence, kind, time, cause, payload, previous)

@@ -21,14 +21,7 @@ from modelpact.ledger.reader import LedgerReader
 from modelpact.ledger.stores.base import Store, migrate, open_store
 from modelpact.ledger.write.batch import WriterCache
 from modelpact.ledger.write.committer import Clock, Committer, CommitThread
-from modelpact.ledger.write.pending import (
-    EventItem,
-    LoopGatherer,
-    OnAbandoned,
-    ThreadWaiter,
-    Work,
-    WorkItem,
-)
+from modelpact.ledger.write.pending import EventItem, LoopGatherer, OnAbandoned, ThreadWaiter, Work, WorkItem
 from modelpact.ledger.write.transaction import Transaction
 from modelpact.ledger.write.worker_client import WorkerClient
 
@@ -43,9 +36,7 @@ T = TypeVar("T")
 class Ledger(LedgerReader):
     """A ledger, open for writing and reading. Safe to use from many threads and tasks."""
 
-    def __init__(
-        self, store: Store, clock: Clock, signer: "Signer | None", checkpoint_every: int
-    ) -> None:
+    def __init__(self, store: Store, clock: Clock, signer: "Signer | None", checkpoint_every: int) -> None:
         super().__init__(store)
         self.clock = clock
         self.bus = Bus()
@@ -77,12 +68,7 @@ class Ledger(LedgerReader):
 
     @classmethod
     def open(
-        cls,
-        url: str,
-        *,
-        clock: Clock = time.time_ns,
-        signer: "Signer | None" = None,
-        checkpoint_every: int = 1_000,
+        cls, url: str, *, clock: Clock = time.time_ns, signer: "Signer | None" = None, checkpoint_every: int = 1_000
     ) -> "Ledger":
         """Open the ledger at a URL: `sqlite:FILE` or `postgresql://…`.
 
@@ -165,9 +151,7 @@ class Ledger(LedgerReader):
         """Append events, all or none, and wait until they are durable."""
         return self.write(lambda tx: [tx.append(draft) for draft in drafts])
 
-    def append_async(
-        self, event: PreparedEvent, on_abandoned: OnAbandoned | None = None
-    ) -> asyncio.Future[EventRef]:
+    def append_async(self, event: PreparedEvent, on_abandoned: OnAbandoned | None = None) -> asyncio.Future[EventRef]:
         """Append a prepared event. The future is done when it is durable or has failed.
 
         Cancelling the future does not undo the append: `on_abandoned` is then called with its
@@ -186,9 +170,7 @@ class Ledger(LedgerReader):
         """Sign the last event of an envelope, and with it all events before."""
         signer = signer or self.signer
         if signer is None:
-            raise LedgerError(
-                "there is no key to sign with: create one with `modelpact identity init`"
-            )
+            raise LedgerError("there is no key to sign with: create one with `modelpact identity init`")
         return self.write(partial(Transaction.sign, envelope=envelope, signer=signer))
 
     def _count_unsigned(self, envelope: str) -> None:

@@ -9,20 +9,11 @@ import msgspec
 from modelpact.ledger.checkpoint import Checkpoint
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable, StatementRejected
 from modelpact.ledger.event import Event, parse_event_id
-from modelpact.ledger.stores.base import (
-    Params,
-    Row,
-    Store,
-    StoreConnection,
-    check_schema,
-    open_store,
-)
+from modelpact.ledger.stores.base import Params, Row, Store, StoreConnection, check_schema, open_store
 from modelpact.vocabulary.errors import InputError, brief
 
 EVENT_COLUMNS: Final = "envelope, sequence, type, time, cause, payload, previous, hash"
-_EVENT_TYPES: Final = frozenset(
-    (str, int, str, int, cause, str, str, str) for cause in (str, type(None))
-)
+_EVENT_TYPES: Final = frozenset((str, int, str, int, cause, str, str, str) for cause in (str, type(None)))
 """The types of the values of a row. SQLite accepts any type in any column."""
 _PAGE_ROWS: Final = 2_000
 _decode_payload: Final = msgspec.json.Decoder(dict[str, Any]).decode
@@ -119,8 +110,7 @@ class LedgerReader:
     def event_rows(self, envelope: str, *, after: int = 0, limit: int = 1_000) -> list[Row]:
         """Return the rows of events of an envelope in order, after a sequence number."""
         return self.read(
-            f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND sequence > ? "
-            "ORDER BY sequence LIMIT ?",
+            f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND sequence > ? ORDER BY sequence LIMIT ?",
             (envelope, after, limit),
         )
 
@@ -131,9 +121,7 @@ class LedgerReader:
             yield from page
             after = page[-1][1]
 
-    def latest_events(
-        self, limit: int, *, after: tuple[int, str, int] | None = None
-    ) -> list[Event]:
+    def latest_events(self, limit: int, *, after: tuple[int, str, int] | None = None) -> list[Event]:
         """Return the latest events of all envelopes, in order of time.
 
         `after` is the time, envelope and sequence number of an event: return the next ones instead.
@@ -151,8 +139,7 @@ class LedgerReader:
     def last_events(self, envelope: str, limit: int, *, without: str = "") -> list[Event]:
         """Return the last events of an envelope in order, without those of one type."""
         rows = self.read(
-            f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND type <> ? "
-            "ORDER BY sequence DESC LIMIT ?",
+            f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? AND type <> ? ORDER BY sequence DESC LIMIT ?",
             (envelope, without, limit),
         )
         return [read_event(row) for row in reversed(rows)]
@@ -230,8 +217,7 @@ def read_event(row: Row) -> Event:
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         problem = f"its payload is not a JSON object: {error}"
     raise LedgerError(
-        f"event {brief(f'{envelope}:{sequence}')} was edited in the store: {problem}; "
-        "run `modelpact audit verify`"
+        f"event {brief(f'{envelope}:{sequence}')} was edited in the store: {problem}; run `modelpact audit verify`"
     )
 
 
@@ -241,6 +227,5 @@ def read_envelope(row: Row) -> Envelope:
         return msgspec.convert(dict(zip(Envelope.__struct_fields__, row, strict=True)), Envelope)
     except msgspec.ValidationError as error:
         raise LedgerError(
-            f"envelope {brief(row[0])} was edited in the store: {error}; "
-            "run `modelpact audit verify`"
+            f"envelope {brief(row[0])} was edited in the store: {error}; run `modelpact audit verify`"
         ) from None

@@ -80,9 +80,7 @@ def read_stud(requirements: Any) -> Needs:
         info = STUD.read(_string(entry, "name", where))
         level = _string(entry, "level", where)
         if level not in LEVELS:
-            raise InputError(
-                f"{where}.level: expected hard, preferred or probed, not {brief(level)}"
-            )
+            raise InputError(f"{where}.level: expected hard, preferred or probed, not {brief(level)}")
         minimum = entry.get("minimum")
         if minimum is not None and info.kind != "limit":
             raise InputError(f"{where}.minimum: only contextWindow has one")
@@ -111,9 +109,7 @@ def read_abp(requirements: Any) -> Needs:
         info = ABP.read(_string(entry, "capability", where))
         minimum = _string(entry, "min_support", where)
         if minimum not in MIN_SUPPORTS:
-            raise InputError(
-                f"{where}.min_support: expected native or emulated, not {brief(minimum)}"
-            )
+            raise InputError(f"{where}.min_support: expected native or emulated, not {brief(minimum)}")
         needs.append(need(info.id, min_support=minimum))
     return Needs(needs)
 
@@ -123,11 +119,7 @@ def read_openwop(identifiers: Any, *, required_by: str = "") -> Needs:
     if not isinstance(identifiers, Sequence) or isinstance(identifiers, (str, bytes)):
         raise InputError("requiredModelCapabilities: expected a list of capability ids")
     return Needs(
-        need(
-            OPENWOP.read(name).id,
-            min_support="native",
-            required_by=(required_by,) if required_by else (),
-        )
+        need(OPENWOP.read(name).id, min_support="native", required_by=(required_by,) if required_by else ())
         for name in identifiers
     )
 
@@ -144,9 +136,7 @@ def read_pack(data: Any, file: str = "manifest", *, gating: bool = True) -> Pack
     return pack
 
 
-def read_module(
-    data: Any, file: str = "module", where: str = "", *, gating: bool = True
-) -> NodeModule:
+def read_module(data: Any, file: str = "module", where: str = "", *, gating: bool = True) -> NodeModule:
     """Read one node module, which is at `where` in its file; raise with all of its problems."""
     reader = _ManifestReader(file, gating)
     module = reader.module(data, where)
@@ -174,9 +164,7 @@ class _ManifestReader:
 
     def pack(self, data: Any) -> Pack:
         if not isinstance(data, Mapping):
-            self.problem(
-                "", f"expected an object with name, version and nodes, not {_type_name(data)}"
-            )
+            self.problem("", f"expected an object with name, version and nodes, not {_type_name(data)}")
             return Pack("", "", ())
         entries = data.get("nodes")
         if not isinstance(entries, (list, tuple)):
@@ -192,9 +180,7 @@ class _ManifestReader:
                 self.warn(f"nodes[{index}]", node.type_id)
         name = self.string(data, "name", "")
         rest = {key: value for key, value in data.items() if key not in _PACK_FIELDS}
-        return Pack(
-            name, self.string(data, "version", ""), tuple(nodes), tuple(self.warnings), rest
-        )
+        return Pack(name, self.string(data, "version", ""), tuple(nodes), tuple(self.warnings), rest)
 
     def warn(self, where: str, type_id: str) -> None:
         message = f"{type_id} calls a model and should declare requiredModelCapabilities"
@@ -206,9 +192,7 @@ class _ManifestReader:
             return NodeModule("")
         type_id = self.string(data, "typeId", where)
         if type_id and not _TYPE_ID.fullmatch(type_id):
-            self.problem(
-                _at(where, "typeId"), f"{brief(type_id)} is not a name such as core.ai.call"
-            )
+            self.problem(_at(where, "typeId"), f"{brief(type_id)} is not a name such as core.ai.call")
         requires = self.strings(data.get("requires", ()), _at(where, "requires"))
         if not self.gating:
             opaque = {key: value for key, value in data.items() if key not in _MODULE_FIELDS[:2]}
@@ -221,9 +205,7 @@ class _ManifestReader:
     def required(self, data: Mapping[str, Any], where: str) -> tuple[str, ...]:
         names = self.strings(data.get("requiredModelCapabilities", ()), where)
         if len(names) > MAX_CAPABILITIES:
-            self.problem(
-                where, f"has {len(names)} capabilities; at most {MAX_CAPABILITIES} are allowed"
-            )
+            self.problem(where, f"has {len(names)} capabilities; at most {MAX_CAPABILITIES} are allowed")
         seen: set[str] = set()
         for index, name in enumerate(names):
             at = f"{where}[{index}]"
@@ -250,10 +232,7 @@ class _ManifestReader:
                 self.problem(where, f"no field {brief(key)}; there are provider and model")
         provider = self.string(fallback, "provider", where)
         if provider and not _PROVIDER.fullmatch(provider):
-            self.problem(
-                _at(where, "provider"),
-                f"{brief(provider)} is not a provider id: use a-z, 0-9 and hyphens",
-            )
+            self.problem(_at(where, "provider"), f"{brief(provider)} is not a provider id: use a-z, 0-9 and hyphens")
         return FallbackModel(provider, self.string(fallback, "model", where))
 
     def string(self, data: Mapping[str, Any], name: str, where: str) -> str:

@@ -188,9 +188,7 @@ def need(
     requirers = tuple(names) if isinstance(names, Iterable) else (names,)
     if not all(isinstance(name, str) for name in requirers):
         raise InvalidNeed("required_by: expected a string or several strings")
-    return Need(
-        info.id, level, min_support, _check_minimum(info, minimum), tuple(dict.fromkeys(requirers))
-    )
+    return Need(info.id, level, min_support, _check_minimum(info, minimum), tuple(dict.fromkeys(requirers)))
 
 
 def merge_needs(first: Need, second: Need) -> Need:
@@ -250,9 +248,7 @@ def _check_minimum(info: Capability, value: Any) -> int | str | None:
     if isinstance(number, bool) or not isinstance(number, int):
         raise InvalidNeed(f"{info.id} needs an integer of {info.unit}, not {brief(value)}")
     if not 0 <= number <= LARGEST_LIMIT:
-        raise InvalidNeed(
-            f"{info.id} needs a number from 0 to {LARGEST_LIMIT:,}, not {brief(value)}"
-        )
+        raise InvalidNeed(f"{info.id} needs a number from 0 to {LARGEST_LIMIT:,}, not {brief(value)}")
     return number
 
 

@@ -28,11 +28,7 @@ MEDIA_PARTS: Final = {
 }
 """The types of message parts that are not text, and the capabilities that they need."""
 _LEVELS: Final[Mapping[str, Level]] = {"prompt-caching": "preferred"}
-_EXAMPLES: Final[Mapping[str, Any]] = {
-    "logit_bias": {"0": 0},
-    "stop": ["\n"],
-    "stop_sequences": ["\n"],
-}
+_EXAMPLES: Final[Mapping[str, Any]] = {"logit_bias": {"0": 0}, "stop": ["\n"], "stop_sequences": ["\n"]}
 _HOSTED_TOOLS: Final = {
     "web_search": "web-search",
     "web_search_preview": "web-search",
@@ -61,9 +57,7 @@ _CHAT_PARAMS: Final = (
 )
 _ANTHROPIC_PARAMS: Final = (*_SHARED_PARAMS, "stop_sequences", "max_tokens")
 _RESPONSES_PARAMS: Final = (*_SHARED_PARAMS, "max_output_tokens", "top_logprobs")
-_COMMON_KEYS: Final = frozenset(
-    (*_MINIMAL_KEYS, *_CHAT_PARAMS, "tools", "tool_choice", "response_format")
-)
+_COMMON_KEYS: Final = frozenset((*_MINIMAL_KEYS, *_CHAT_PARAMS, "tools", "tool_choice", "response_format"))
 """The keys of most bodies; none of them differs from another only in case."""
 _PLACEHOLDERS: Final[Mapping[str, Any]] = {
     "max_tokens": 1,
@@ -158,9 +152,7 @@ def _read_chat(body: dict[str, Any]) -> RequestFeatures:
     modalities = body.get("modalities")
     if type(modalities) is list and "audio" in modalities:
         uses["audio-output"] = "modalities"
-    return RequestFeatures(
-        "openai-chat", tuple(uses.items()), _read_params(body, _CHAT_PARAMS), stream
-    )
+    return RequestFeatures("openai-chat", tuple(uses.items()), _read_params(body, _CHAT_PARAMS), stream)
 
 
 def _read_anthropic(body: dict[str, Any]) -> RequestFeatures:
@@ -195,9 +187,7 @@ def _read_anthropic(body: dict[str, Any]) -> RequestFeatures:
     stream = body.get("stream") is True
     if stream:
         uses["streaming"] = "stream"
-    return RequestFeatures(
-        "anthropic", tuple(uses.items()), _read_params(body, _ANTHROPIC_PARAMS), stream
-    )
+    return RequestFeatures("anthropic", tuple(uses.items()), _read_params(body, _ANTHROPIC_PARAMS), stream)
 
 
 def _read_responses(body: dict[str, Any]) -> RequestFeatures:
@@ -231,9 +221,7 @@ def _read_responses(body: dict[str, Any]) -> RequestFeatures:
     stream = body.get("stream") is True
     if stream:
         uses["streaming"] = "stream"
-    return RequestFeatures(
-        "openai-responses", tuple(uses.items()), _read_params(body, _RESPONSES_PARAMS), stream
-    )
+    return RequestFeatures("openai-responses", tuple(uses.items()), _read_params(body, _RESPONSES_PARAMS), stream)
 
 
 def _read_embeddings(body: dict[str, Any]) -> RequestFeatures:
@@ -290,9 +278,7 @@ def _read_format(kind: Any, field: str, uses: dict[str, str]) -> None:
 
 
 def _read_cache_markers(entries: Any, uses: dict[str, str]) -> None:
-    if type(entries) is list and any(
-        type(entry) is dict and "cache_control" in entry for entry in entries
-    ):
+    if type(entries) is list and any(type(entry) is dict and "cache_control" in entry for entry in entries):
         uses["prompt-caching"] = "cache_control"
 
 

@@ -47,11 +47,7 @@ class NegotiationResult(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """Return the wire form."""
-        return {
-            "native": list(self.native),
-            "emulatable": list(self.emulatable),
-            "unsupported": list(self.unsupported),
-        }
+        return {"native": list(self.native), "emulatable": list(self.emulatable), "unsupported": list(self.unsupported)}
 
 
 class CompatibilityReport(msgspec.Struct, frozen=True):
@@ -79,15 +75,10 @@ def _claim(name: str, level: Any) -> Claim:
         return Claim(info.id, level)  # type: ignore[arg-type]
     if isinstance(level, Mapping) and set(level) == {"restricted"}:
         detail = level["restricted"]
-        if (
-            isinstance(detail, Mapping)
-            and set(detail) == {"reason"}
-            and isinstance(detail["reason"], str)
-        ):
+        if isinstance(detail, Mapping) and set(detail) == {"reason"} and isinstance(detail["reason"], str):
             return Claim(info.id, "restricted", reason=detail["reason"])
     raise InputError(
-        f'manifest.{name}: expected "native", "emulated", "unsupported" or '
-        '{"restricted": {"reason": "…"}}'
+        f'manifest.{name}: expected "native", "emulated", "unsupported" or {{"restricted": {{"reason": "…"}}}}'
     )
 
 
@@ -120,9 +111,7 @@ def negotiate(
     lists: dict[str, list[str]] = {"native": [], "emulatable": [], "unsupported": []}
     for finding in verdict.findings:
         lists[_list_name(finding)].append(ABP.write(finding.capability))
-    return NegotiationResult(
-        tuple(lists["native"]), tuple(lists["emulatable"]), tuple(lists["unsupported"]), verdict
-    )
+    return NegotiationResult(tuple(lists["native"]), tuple(lists["emulatable"]), tuple(lists["unsupported"]), verdict)
 
 
 def _list_name(finding: Finding) -> str:
@@ -157,8 +146,6 @@ def _levels(result: NegotiationResult) -> dict[str, SupportLevel]:
             if name not in result.emulatable:
                 continue
             levels[name] = (
-                SupportLevel("emulated", finding.label)
-                if finding.outcome == "emulated"
-                else _level(finding.claim)
+                SupportLevel("emulated", finding.label) if finding.outcome == "emulated" else _level(finding.claim)
             )
     return levels

@@ -35,25 +35,17 @@ def diagnose(
     return Diagnostic(
         verdict.target,
         tuple(
-            Missing(
-                finding.capability, finding.need.required_by, finding.reason, finding.sentence()
-            )
+            Missing(finding.capability, finding.need.required_by, finding.reason, finding.sentence())
             for finding in verdict.missing
         ),
         previous=previous,
         suggestion=suggestion,
-        params_affected=(
-            () if params is None or target is None else params_affected(params, target)
-        ),
+        params_affected=(() if params is None or target is None else params_affected(params, target)),
     )
 
 
 def _suggestion(
-    verdict: Verdict,
-    exclude: Collection[str],
-    target: Resolution | None,
-    policy: Policy,
-    catalog: Catalog,
+    verdict: Verdict, exclude: Collection[str], target: Resolution | None, policy: Policy, catalog: Catalog
 ) -> str | None:
     """Search for a suggestion, and cache the result with the resolved model."""
     needs = tuple(finding.need for finding in verdict.findings)
@@ -63,11 +55,7 @@ def _suggestion(
         cached: str | None = target.memo[key]
         return cached
     better = suggest(
-        Needs(needs),
-        prefer_provider=verdict.target.partition("/")[0],
-        exclude=excluded,
-        policy=policy,
-        catalog=catalog,
+        Needs(needs), prefer_provider=verdict.target.partition("/")[0], exclude=excluded, policy=policy, catalog=catalog
     )
     suggestion = None if better is None else better.target
     if target is not None:

@@ -11,22 +11,12 @@ from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim, ClaimSource, Constraint
 from modelpact.catalog.resolution import Resolution
 from modelpact.needs.need import Need, Needs, ladder_steps
-from modelpact.negotiation.verdict import (
-    DEFAULT_POLICY,
-    Finding,
-    Outcome,
-    Policy,
-    Reason,
-    UnknownRule,
-    Verdict,
-)
+from modelpact.negotiation.verdict import DEFAULT_POLICY, Finding, Outcome, Policy, Reason, UnknownRule, Verdict
 from modelpact.vocabulary.capability import CAPABILITIES, AnyOf, Ladder, SameAs, satisfies
 from modelpact.vocabulary.errors import InputError, brief, nearest
 
 NO_NEEDS: Final = Needs()
-_LADDERS: Final = {
-    entry.id: entry.formula for entry in CAPABILITIES.values() if isinstance(entry.formula, Ladder)
-}
+_LADDERS: Final = {entry.id: entry.formula for entry in CAPABILITIES.values() if isinstance(entry.formula, Ladder)}
 
 
 class Strategies:
@@ -127,9 +117,7 @@ def decide(
             for need in needs
         ]
     else:
-        findings = [
-            _finding(need, _claim_for(need, claims), emulate, unknown, labels) for need in needs
-        ]
+        findings = [_finding(need, _claim_for(need, claims), emulate, unknown, labels) for need in needs]
     if "context-window" in needs.bases:
         findings = [_label_prompt_limit(finding, claims) for finding in findings]
     constraints = [rule for rule in claims.constraints if needs.bases.issuperset(rule.excludes)]
@@ -183,9 +171,7 @@ def _is_stated(claim: Claim) -> bool:
     return claim.support != "unknown" and not derived
 
 
-def _finding(
-    need: Need, claim: Claim, emulate: bool, unknown: UnknownRule, labels: Mapping[str, str]
-) -> Finding:
+def _finding(need: Need, claim: Claim, emulate: bool, unknown: UnknownRule, labels: Mapping[str, str]) -> Finding:
     reason = _shortfall(need, claim)
     if need.level == "probed":
         info = CAPABILITIES.get(need.capability)
@@ -197,16 +183,12 @@ def _finding(
             return Finding(need, claim, "met")
         return Finding(need, claim, "met", label=_provider_label(claim))
     label = ""
-    emulatable = reason in ("unsupported", "unknown") or (
-        reason == "below-minimum" and isinstance(need.minimum, str)
-    )
+    emulatable = reason in ("unsupported", "unknown") or (reason == "below-minimum" and isinstance(need.minimum, str))
     if emulatable and need.min_support == "emulated":
         label = labels.get(need.capability, "")
         if label and emulate:
             return Finding(need, claim, "emulated", label=label)
-    if reason == "unknown" and (
-        need.level == "preferred" or unknown == "probe" or need.capability == "context-window"
-    ):
+    if reason == "unknown" and (need.level == "preferred" or unknown == "probe" or need.capability == "context-window"):
         return Finding(need, claim, "probe-pending", reason, label)
     if need.level == "preferred":
         return Finding(need, claim, "preferred-unmet", reason, label)
@@ -271,9 +253,7 @@ def _apply_constraints(findings: list[Finding], constraints: list[Constraint]) -
     for index, others in conflicts.items():
         finding = findings[index]
         outcome: Outcome = "missing" if finding.need.level == "hard" else "preferred-unmet"
-        findings[index] = Finding(
-            finding.need, finding.claim, outcome, "conflict", conflicts=tuple(sorted(others))
-        )
+        findings[index] = Finding(finding.need, finding.claim, outcome, "conflict", conflicts=tuple(sorted(others)))
     return findings
 
 
@@ -291,10 +271,7 @@ def _capabilities_used(finding: Finding) -> tuple[str, ...]:
 
 
 def _add_conflicts(
-    constraint: Constraint,
-    users: Mapping[str, list[int]],
-    findings: list[Finding],
-    conflicts: dict[int, set[str]],
+    constraint: Constraint, users: Mapping[str, list[int]], findings: list[Finding], conflicts: dict[int, set[str]]
 ) -> None:
     def is_hard(index: int) -> bool:
         return findings[index].need.level == "hard"
@@ -302,10 +279,7 @@ def _add_conflicts(
     all_hard = all(any(map(is_hard, users[name])) for name in constraint.excludes)
     for name in constraint.excludes:
         others = {
-            findings[index].capability
-            for other in constraint.excludes
-            if other != name
-            for index in users[other]
+            findings[index].capability for other in constraint.excludes if other != name for index in users[other]
         }
         for index in users[name]:
             if all_hard or not is_hard(index):

@@ -19,23 +19,14 @@ SOURCE_LAYERS: Final[tuple[SourceLayer, ...]] = ("defaultParams", "launch", "/pa
 
 _PARAMETERS: Final = Path(__file__).with_name("parameters.toml")
 _API_NAMES: Final[Mapping[str, Mapping[str, str]]] = {
-    "stop-sequences": {
-        "openai-chat": "stop",
-        "anthropic": "stop_sequences",
-        "gemini": "stopSequences",
-    },
+    "stop-sequences": {"openai-chat": "stop", "anthropic": "stop_sequences", "gemini": "stopSequences"},
     "top-p": {"openai-chat": "top_p", "anthropic": "top_p", "gemini": "topP"},
     "top-k": {"openai-chat": "top_k", "anthropic": "top_k", "gemini": "topK"},
 }
 """The names of a setting in the APIs, if they differ."""
 
 _RANGES: Final[Mapping[str, Mapping[str, tuple[float, float]]]] = {
-    "temperature": {
-        "openai-chat": (0, 2),
-        "openai-responses": (0, 2),
-        "gemini": (0, 2),
-        "anthropic": (0, 1),
-    },
+    "temperature": {"openai-chat": (0, 2), "openai-responses": (0, 2), "gemini": (0, 2), "anthropic": (0, 1)},
     "top-p": dict.fromkeys(("openai-chat", "openai-responses", "gemini", "anthropic"), (0, 1)),
 }
 _UNCHECKED: Final = frozenset(
@@ -108,9 +99,7 @@ def effective_params(layers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {name: value for name, value in merged.items() if value is not None}
 
 
-def params_affected(
-    layers: Mapping[str, Mapping[str, Any]], target: Resolution
-) -> tuple[ParamAffected, ...]:
+def params_affected(layers: Mapping[str, Mapping[str, Any]], target: Resolution) -> tuple[ParamAffected, ...]:
     """Return the parameters of a session that do not apply on the destination model."""
     check_layers(layers)
     source_layers: dict[tuple[str, ...], SourceLayer] = {}
@@ -143,11 +132,7 @@ def _parameters() -> dict[str, _Parameter]:
 
 def _mark_conflicts(findings: list[ParamFinding], target: Resolution) -> list[ParamFinding]:
     """Turn parameters that exclude each other on the model into conflicts."""
-    applying = {
-        finding.capability: finding
-        for finding in findings
-        if finding.action in ("applies", "rename")
-    }
+    applying = {finding.capability: finding for finding in findings if finding.action in ("applies", "rename")}
     if "thinking-budget" in applying or "reasoning-effort" in applying:
         setting = applying.get("thinking-budget") or applying["reasoning-effort"]
         applying.setdefault("reasoning", setting)
@@ -160,14 +145,9 @@ def _mark_conflicts(findings: list[ParamFinding], target: Resolution) -> list[Pa
             if finding is not None and others:
                 reason = f"cannot be set together with {' and '.join(others)} on {target.target}"
                 index = findings.index(finding)
-                conflict = ParamFinding(
-                    finding.path, "conflict", finding.value, reason, finding.capability
-                )
+                conflict = ParamFinding(finding.path, "conflict", finding.value, reason, finding.capability)
                 findings[index] = conflict
-                applying = {
-                    name: conflict if entry is finding else entry
-                    for name, entry in applying.items()
-                }
+                applying = {name: conflict if entry is finding else entry for name, entry in applying.items()}
     return findings
 
 
@@ -201,16 +181,10 @@ def _finding(path: tuple[str, ...], value: Any, target: Resolution) -> ParamFind
             return ParamFinding(path, "applies", value)
     claim = target.claim(capability)
     if claim.support == "unsupported":
-        return ParamFinding(
-            path, "unsupported", value, _lacking_reason(target, capability), capability
-        )
+        return ParamFinding(path, "unsupported", value, _lacking_reason(target, capability), capability)
     if claim.support == "unknown":
         return ParamFinding(
-            path,
-            "unknown",
-            value,
-            f"whether {target.target} has {capability} is not known",
-            capability,
+            path, "unknown", value, f"whether {target.target} has {capability} is not known", capability
         )
     accepted = claim.value
     if capability == "reasoning-effort" and isinstance(accepted, tuple) and value not in accepted:
@@ -246,9 +220,7 @@ def _lacking_reason(target: Resolution, name: str) -> str:
     return reason
 
 
-def _token_limit(
-    path: tuple[str, ...], limit_param: str, value: Any, target: Resolution
-) -> ParamFinding:
+def _token_limit(path: tuple[str, ...], limit_param: str, value: Any, target: Resolution) -> ParamFinding:
     capability = "token-limit-param"
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         reason = f"expected a positive integer of tokens, not {brief(value)}"

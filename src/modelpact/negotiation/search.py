@@ -43,10 +43,7 @@ def find_models(
     if sort == "name":
         targets = [target for _, target in _indexed_targets(catalog, hits)]
         return sorted([*targets, *_unindexed_targets(catalog, needs, providers, retired)])
-    priced = [
-        (catalog.index.price(position), target)
-        for position, target in _indexed_targets(catalog, hits)
-    ]
+    priced = [(catalog.index.price(position), target) for position, target in _indexed_targets(catalog, hits)]
     priced += [
         (sorting_price(catalog.resolve(*catalog.split(target)).price), target)
         for target in _unindexed_targets(catalog, needs, providers, retired)
@@ -58,8 +55,7 @@ def surely_meets(needs: Needs, claims: ClaimSource) -> bool:
     """Whether known claims meet every hard need, with nothing left to a probe."""
     verdict = decide(needs, claims, DEFAULT_POLICY)
     return verdict.ok and not any(
-        finding.need.level == "hard" and finding.outcome == "probe-pending"
-        for finding in verdict.findings
+        finding.need.level == "hard" and finding.outcome == "probe-pending" for finding in verdict.findings
     )
 
 
@@ -138,10 +134,7 @@ def _vendor_targets(catalog: Catalog, needs: Needs) -> list[str]:
     for provider in catalog.providers.all:
         if provider.serves == "own" and provider.kind == "cloud":
             vendors |= catalog.index.of_provider(provider.id)
-    priced = [
-        (catalog.index.price(position), target)
-        for position, target in _indexed_targets(catalog, hits & vendors)
-    ]
+    priced = [(catalog.index.price(position), target) for position, target in _indexed_targets(catalog, hits & vendors)]
     return [target for _, target in sorted(priced)]
 
 
@@ -206,9 +199,7 @@ def _indexed_targets(catalog: Catalog, hits: int) -> Iterator[tuple[int, str]]:
             yield position, f"{provider}/{name}"
 
 
-def _unindexed_targets(
-    catalog: Catalog, needs: Needs, providers: tuple[str, ...], retired: bool
-) -> Iterator[str]:
+def _unindexed_targets(catalog: Catalog, needs: Needs, providers: tuple[str, ...], retired: bool) -> Iterator[str]:
     """Yield the models with an overlay or evidence that meet the needs."""
     known = {catalog.find_provider(name) for name in providers} - {None}
     for name, model in sorted({*catalog.overlay, *catalog.evidence}):

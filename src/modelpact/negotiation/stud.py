@@ -14,14 +14,7 @@ from modelpact.needs.need import LEVELS
 from modelpact.negotiation.diagnosis import diagnose
 from modelpact.negotiation.negotiate import decide
 from modelpact.negotiation.parameters import check_layers
-from modelpact.negotiation.verdict import (
-    DEFAULT_POLICY,
-    Diagnostic,
-    Missing,
-    Policy,
-    Verdict,
-    missing_data,
-)
+from modelpact.negotiation.verdict import DEFAULT_POLICY, Diagnostic, Missing, Policy, Verdict, missing_data
 from modelpact.vocabulary.dialects import STUD, STUD_KINDS
 from modelpact.vocabulary.errors import InputError, brief
 
@@ -55,18 +48,14 @@ def _flag(where: str, name: str, value: Any) -> Claim:
         if value == "probed":
             return Claim(name)
         return Claim(name, "unsupported" if value == "absent" else "native", evidence=_FROM_CALLER)
-    raise InputError(
-        f"{where}: expected true, false, {', '.join(_CLAIM_LEVELS)}, not {brief(value)}"
-    )
+    raise InputError(f"{where}: expected true, false, {', '.join(_CLAIM_LEVELS)}, not {brief(value)}")
 
 
 def _window(name: str, value: Any) -> Claim:
     if value == "probed":
         return Claim("context-window")
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_LIMIT:
-        raise InputError(
-            f'claims.{name}: expected a number of tokens or "probed", not {brief(value)}'
-        )
+        raise InputError(f'claims.{name}: expected a number of tokens or "probed", not {brief(value)}')
     return Claim("context-window", "native", value, evidence=_FROM_CALLER)
 
 
@@ -74,15 +63,10 @@ def _kinds(value: Mapping[str, Any]) -> list[Claim]:
     """Read MultimodalKinds; a kind that is not claimed is unsupported."""
     for kind in value:
         STUD_KINDS.read(kind)
-    return [
-        _flag(f"claims.multimodal.{kind}", name, value.get(kind, False))
-        for kind, name in STUD_KINDS.ids.items()
-    ]
+    return [_flag(f"claims.multimodal.{kind}", name, value.get(kind, False)) for kind, name in STUD_KINDS.ids.items()]
 
 
-def negotiate_json(
-    request: Any, *, policy: Policy = DEFAULT_POLICY, catalog: Catalog | None = None
-) -> dict[str, Any]:
+def negotiate_json(request: Any, *, policy: Policy = DEFAULT_POLICY, catalog: Catalog | None = None) -> dict[str, Any]:
     """Negotiate one request of the dialect: `{"requirements", "claims" | "target", …}`."""
     if not isinstance(request, Mapping):
         raise InputError(f"expected an object, not {type(request).__name__}")
@@ -109,12 +93,7 @@ def negotiate_json(
     if "params" in request:
         check_layers(request["params"])
     diagnostic = diagnose(
-        verdict,
-        previous=previous,
-        params=request.get("params"),
-        target=resolution,
-        policy=policy,
-        catalog=catalog,
+        verdict, previous=previous, params=request.get("params"), target=resolution, policy=policy, catalog=catalog
     )
     return verdict_json(verdict, diagnostic)
 
@@ -131,8 +110,7 @@ def verdict_json(verdict: Verdict, diagnostic: Diagnostic | None) -> dict[str, A
         "ok": verdict.ok,
         "missing": missing,
         "warnings": [
-            {"name": stud_name(finding.capability), "reason": finding.outcome}
-            for finding in verdict.warnings
+            {"name": stud_name(finding.capability), "reason": finding.outcome} for finding in verdict.warnings
         ],
     }
     if diagnostic is not None:

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from modelpact.catalog.catalog import Catalog
 
 Outcome = Literal["met", "emulated", "missing", "preferred-unmet", "probe-pending"]
-Reason = Literal[
-    "", "unsupported", "unknown", "below-minimum", "below-support", "conflict", "probed"
-]
+Reason = Literal["", "unsupported", "unknown", "below-minimum", "below-support", "conflict", "probed"]
 Answer = Literal["yes", "labelled", "no"]
 UnknownRule = Literal["refuse", "probe"]
 """For a need that nobody knows to be met: refuse it, or accept it with a warning."""
@@ -42,8 +40,7 @@ class PolicySettings(msgspec.Struct, frozen=True):
             or self.unsupported_params not in ("refuse", "drop")
         ):
             raise InputError(
-                "policy: unknown is refuse or probe, emulate true or false, "
-                "unsupported_params refuse or drop"
+                "policy: unknown is refuse or probe, emulate true or false, unsupported_params refuse or drop"
             )
 
 
@@ -67,9 +64,7 @@ class Policy(PolicySettings, frozen=True):
             or not isinstance(self.fallback, bool)
             or not isinstance(self.lossy, bool)
         ):
-            raise InputError(
-                "policy: unknown_in_request is refuse or probe, fallback and lossy true or false"
-            )
+            raise InputError("policy: unknown_in_request is refuse or probe, fallback and lossy true or false")
 
     @classmethod
     def of(cls, settings: PolicySettings) -> "Policy":
@@ -192,11 +187,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     @property
     def warnings(self) -> tuple[Finding, ...]:
         """Preferred needs that are not met, and needs that only use will decide."""
-        return tuple(
-            finding
-            for finding in self.findings
-            if finding.outcome in ("preferred-unmet", "probe-pending")
-        )
+        return tuple(finding for finding in self.findings if finding.outcome in ("preferred-unmet", "probe-pending"))
 
     @property
     def emulated(self) -> tuple[Finding, ...]:
@@ -237,10 +228,7 @@ def one_line(verdict: Verdict) -> str:
         ]
         parts += verdict.notes
         return f"{verdict.target}: yes, with labels: {'; '.join(parts)}"
-    parts = [
-        f"{finding.capability} {finding.sentence()}{_requirers(finding)}"
-        for finding in verdict.missing
-    ]
+    parts = [f"{finding.capability} {finding.sentence()}{_requirers(finding)}" for finding in verdict.missing]
     return f"{verdict.target}: no: {'; '.join(parts)}"
 
 

@@ -46,9 +46,7 @@ FindClient = Callable[[str], RunClient | None]
 class ClientRefused(ModelpactError):
     """A client may not do something, or not now."""
 
-    def __init__(
-        self, status: int, code: str, message: str, retry_after: float | None = None
-    ) -> None:
+    def __init__(self, status: int, code: str, message: str, retry_after: float | None = None) -> None:
         self.status = status
         self.code = code
         self.retry_after = retry_after

@@ -15,10 +15,7 @@ FIXTURE: Final = "conformance-model-capability-insufficient"
 """The workflow of the core pack that no model can run: it needs what no model has."""
 _FOLDER: Final = Path(__file__).parent
 _ENVELOPE_KINDS: Final = ("clarification.request", "schema.request", "schema.response", "error")
-_SHARED_SCHEMAS: Final = {
-    "NodeModule": "node-module",
-    "ModelCapabilities": "model-capabilities",
-}
+_SHARED_SCHEMAS: Final = {"NodeModule": "node-module", "ModelCapabilities": "model-capabilities"}
 """Components of the OpenAPI document that are schema files of their own, by name."""
 
 

@@ -65,16 +65,10 @@ class NodeFailed(ModelpactError):
 
 def storable(output: Any, allowance: RunAllowance) -> dict[str, Any]:
     """Return an output as the payload of an event, or raise if it is too long for its run."""
-    name, text = (
-        ("output", output)
-        if isinstance(output, str)
-        else ("outputJson", msgspec.json.encode(output).decode())
-    )
+    name, text = ("output", output) if isinstance(output, str) else ("outputJson", msgspec.json.encode(output).decode())
     limit = min(MAX_OUTPUT, allowance.characters_left)
     if len(text) > limit:
-        raise NodeFailed(
-            "output_too_large", f"the output has {len(text):,} characters; at most {limit:,} fit"
-        )
+        raise NodeFailed("output_too_large", f"the output has {len(text):,} characters; at most {limit:,} fit")
     allowance.characters_left -= len(text)
     return {name: text}
 
@@ -102,12 +96,7 @@ class PromptCaller:
         value = _read_json(result, request.output)
         if "envelope" in config:
             payload = {"nodeId": step.node.node_id, "kind": config["envelope"]}
-            await self._runs.append(
-                step.run,
-                "envelope.emitted",
-                {**payload, **storable(value, allowance)},
-                step.cause,
-            )
+            await self._runs.append(step.run, "envelope.emitted", {**payload, **storable(value, allowance)}, step.cause)
         return value
 
     async def _call(self, step: NodeStep, request: Request) -> ModelResult:
@@ -115,18 +104,12 @@ class PromptCaller:
         run, client = step.run, step.client
         provider = self._models.provider(step.provider)
         estimate = money_of(provider.estimate(write_request(request))) or 0
-        attribution = Attribution(
-            worker=run.tenant, role=step.node.node_id, intent=run.id, function=run.workflow
-        )
+        attribution = Attribution(worker=run.tenant, role=step.node.node_id, intent=run.id, function=run.workflow)
         cost = estimate
         client.opened(estimate)
         try:
             result = await self._models.call(
-                step.provider,
-                request,
-                envelope=f"invocations/{run.id}",
-                cause=step.cause,
-                attribution=attribution,
+                step.provider, request, envelope=f"invocations/{run.id}", cause=step.cause, attribution=attribution
             )
             cost = await self._record_usage(step, result.invocation)
         except CallFailed as failed:
@@ -172,9 +155,7 @@ class PromptCaller:
         return None if event is None else embedded_cost(event)
 
 
-def _resolve_prompt(
-    config: Mapping[str, Any], values: Mapping[str, Any], model: str, limit: int
-) -> Request:
+def _resolve_prompt(config: Mapping[str, Any], values: Mapping[str, Any], model: str, limit: int) -> Request:
     """Return the request of a node for the model that will be called.
 
     `{{name}}` in a prompt is replaced by an input of the run, or by the output of the node of that
@@ -236,9 +217,7 @@ def _read_json(result: ModelResult, output: JsonSchema) -> Any:
         value = msgspec.json.decode(result.response.text)
         problems = Schema(output.schema, "config.schema").findings(value)
     except (msgspec.DecodeError, InputError) as error:
-        raise NodeFailed(
-            "invalid_output", f"the answer is not JSON of the schema: {error}"
-        ) from None
+        raise NodeFailed("invalid_output", f"the answer is not JSON of the schema: {error}") from None
     if problems:
         message = f"the answer does not match the schema: {'; '.join(problems)}"
         raise NodeFailed("invalid_output", message)

@@ -29,9 +29,7 @@ MAX_WAITING: Final = 1_000
 TENANT_SHARE: Final = 2
 """One tenant gets at most this fraction (a half) of the places to run and to wait."""
 _RETRY_SECONDS: Final = 1.0
-_UNUSED_FALLBACK: Final = (
-    "its fallbackModel is never used: its provider is not one that this host has"
-)
+_UNUSED_FALLBACK: Final = "its fallbackModel is never used: its provider is not one that this host has"
 _LOG: Final = logging.getLogger("modelpact.openwop")
 _LIMITS: Final = {"clarificationRounds": 3, "schemaRounds": 3, "envelopesPerTurn": 8}
 
@@ -95,9 +93,7 @@ class Host:
     def catalog(self) -> list[dict[str, Any]]:
         """Return the modules as plain data, without fallbacks that can never be used."""
         return [
-            module.data()
-            if self._can_use(module.fallback)
-            else msgspec.structs.replace(module, fallback=None).data()
+            module.data() if self._can_use(module.fallback) else msgspec.structs.replace(module, fallback=None).data()
             for module in self.library.modules.values()
         ]
 
@@ -118,12 +114,7 @@ class Host:
             "modelCapabilities": model_capabilities,
             "aiProviders": {"supported": list(self.providers)},
         }
-        return {
-            "protocolVersion": "1.0",
-            **families,
-            "fixtures": [FIXTURE],
-            "capabilities": families,
-        }
+        return {"protocolVersion": "1.0", **families, "fixtures": [FIXTURE], "capabilities": families}
 
     def reconfigure(self, other: "Host") -> None:
         """Take the settings, packs, gate and models of another host.
@@ -144,9 +135,7 @@ class Host:
             raise HostBusy(f"{len(self._tasks)} runs are in progress or waiting; try again later")
         limits = self._tenants.get(tenant)
         if limits is not None and limits.runs >= (MAX_RUNNING + MAX_WAITING) // TENANT_SHARE:
-            raise HostBusy(
-                f"{limits.runs} runs of yours are in progress or waiting; try again later"
-            )
+            raise HostBusy(f"{limits.runs} runs of yours are in progress or waiting; try again later")
         await check_start(self._clients, tenant, request)
         run = await self.runs.open(request, self.name, tenant)
         self._begin(run)
@@ -256,6 +245,4 @@ def configured_host(
     settings = configuration.host
     folder = None if configuration.path is None else configuration.path.parent
     packs = tuple(load_pack(name, folder, gating=settings.gating) for name in settings.packs)
-    return Host(
-        ledger, models, settings=settings, packs=packs, executors=executors, clients=clients
-    )
+    return Host(ledger, models, settings=settings, packs=packs, executors=executors, clients=clients)

@@ -19,15 +19,7 @@ from modelpact.openwop.runs import Run, UnknownRun, event_json
 from modelpact.openwop.workflows import UnknownWorkflow
 from modelpact.vocabulary.errors import InputError
 from modelpact.vocabulary.strict_json import parse_json
-from modelpact.wire import (
-    ClientDisconnected,
-    HttpError,
-    HttpRequest,
-    HttpResponse,
-    Routes,
-    write_comment,
-    write_event,
-)
+from modelpact.wire import ClientDisconnected, HttpError, HttpRequest, HttpResponse, Routes, write_comment, write_event
 
 DISCOVERY: Final = "/.well-known/openwop"
 _LOG: Final = logging.getLogger("modelpact.openwop")
@@ -102,9 +94,7 @@ class HostRoutes:
         except LedgerError as error:
             return _error(503, str(error))
         except ManifestError as error:
-            problems = [
-                {"path": problem.where, "message": problem.message} for problem in error.problems
-            ]
+            problems = [{"path": problem.where, "message": problem.message} for problem in error.problems]
             return _error(400, str(error), details={"problems": problems})
         except InputError as error:
             return _error(400, str(error))
@@ -155,9 +145,7 @@ class HostRoutes:
         body = parse_json(await request.body(), "the body")
         find_provider = self._host.models.catalog.find_provider
         decision = decide_json(
-            body,
-            lambda: provider_check(*_CONFORMANCE_PROVIDERS),
-            lambda name: find_provider(name) is not None,
+            body, lambda: provider_check(*_CONFORMANCE_PROVIDERS), lambda name: find_provider(name) is not None
         )
         return _json(200, decision.to_json())
 
@@ -207,11 +195,7 @@ def _json(status: int, data: Any) -> HttpResponse:
 
 
 def _error(
-    status: int,
-    message: str,
-    code: str = "",
-    details: dict[str, Any] | None = None,
-    retry_after: float | None = None,
+    status: int, message: str, code: str = "", details: dict[str, Any] | None = None, retry_after: float | None = None
 ) -> HttpResponse:
     body: dict[str, Any] = {"error": code or _CODES.get(status, "refused"), "message": message}
     if details:

@@ -11,14 +11,7 @@ from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.dialects import NodeModule
 from modelpact.openwop.clients import ClientRefused, FindClient, RunAllowance
-from modelpact.openwop.executor import (
-    FALLBACK,
-    Executor,
-    NodeFailed,
-    NodeStep,
-    PromptCaller,
-    storable,
-)
+from modelpact.openwop.executor import FALLBACK, Executor, NodeFailed, NodeStep, PromptCaller, storable
 from modelpact.openwop.runs import Run, RunOwnedElsewhere, Runs
 from modelpact.openwop.workflows import ModelTarget, WorkflowLibrary, WorkflowNode
 from modelpact.vocabulary.errors import ModelpactError
@@ -47,11 +40,7 @@ class Runner:
         """Execute the nodes in turn. The first that fails ends the run."""
         allowance = RunAllowance(clients, run.tenant)
         active = run.request.active
-        payload = {
-            "workflowId": run.workflow,
-            "provider": active.provider,
-            "model": active.model,
-        }
+        payload = {"workflowId": run.workflow, "provider": active.provider, "model": active.model}
         started = await self.runs.append(run, "run.started", payload, status="running")
         values: dict[str, Any] = dict(run.request.inputs)
         cause = started.id
@@ -102,12 +91,7 @@ class Runner:
         await self.runs.append(run, "run.failed", payload, event.id, status="failed", error=data)
 
     async def _execute_node(
-        self,
-        run: Run,
-        node: WorkflowNode,
-        values: Mapping[str, Any],
-        cause: str,
-        allowance: RunAllowance,
+        self, run: Run, node: WorkflowNode, values: Mapping[str, Any], cause: str, allowance: RunAllowance
     ) -> Any:
         """Dispatch a node, and if it is refused, again on the models of the retry policy."""
         module = node.extend(self._library.modules[node.type_id])
@@ -148,9 +132,7 @@ class Runner:
             hidden = self._gate.redact and ModelTarget(provider, model) != active
             target = f"{provider}/{model}"
             client = await allowance.before_call(target, FALLBACK if hidden else target)
-            step = NodeStep(
-                run, node, provider, model, values, last_event, client, allowance, hidden
-            )
+            step = NodeStep(run, node, provider, model, values, last_event, client, allowance, hidden)
             executor = self._executors.get(node.type_id, self._caller)
             try:
                 return await executor(step)

@@ -56,11 +56,7 @@ class Run(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """Return the run as plain data for clients."""
-        data: dict[str, Any] = {
-            "runId": self.id,
-            "workflowId": self.workflow,
-            "status": self.status,
-        }
+        data: dict[str, Any] = {"runId": self.id, "workflowId": self.workflow, "status": self.status}
         if self.error is not None:
             data["error"] = self.error
         return data
@@ -90,9 +86,7 @@ class Runs:
 
     async def find(self, run_id: str, tenant: str | None = None) -> Run:
         """Return a run, or raise `UnknownRun`. With a tenant, the run must be the tenant's."""
-        rows = await asyncio.to_thread(
-            self._ledger.read, f"SELECT {_COLUMNS} FROM runs WHERE id = ?", (run_id,)
-        )
+        rows = await asyncio.to_thread(self._ledger.read, f"SELECT {_COLUMNS} FROM runs WHERE id = ?", (run_id,))
         if not rows or tenant not in (None, rows[0][6]):
             raise UnknownRun(f"there is no run {run_id!r:.80}")
         return _run(rows[0])
@@ -101,8 +95,7 @@ class Runs:
         """Return the unfinished runs of a host, the oldest first."""
         rows = await asyncio.to_thread(
             self._ledger.read,
-            f"SELECT {_COLUMNS} FROM runs WHERE owner = ? AND status IN ('pending', 'running') "
-            "ORDER BY created, id",
+            f"SELECT {_COLUMNS} FROM runs WHERE owner = ? AND status IN ('pending', 'running') ORDER BY created, id",
             (owner,),
         )
         return [_run(row) for row in rows]
@@ -136,8 +129,7 @@ class Runs:
                 before = "pending" if status == "running" else "running"
                 is_ours = bool(
                     tx.execute_update(
-                        "UPDATE runs SET status = ?, error = ?, updated = ? "
-                        "WHERE id = ? AND status = ?",
+                        "UPDATE runs SET status = ?, error = ?, updated = ? WHERE id = ? AND status = ?",
                         (status, stored_error, tx.now, run.id, before),
                     )
                 )
@@ -161,9 +153,7 @@ class Runs:
         """Return the events of a run after a sequence number."""
         events: list[Event] = []
         while True:
-            page = await asyncio.to_thread(
-                self._ledger.events, run.envelope, after=after, limit=_PAGE
-            )
+            page = await asyncio.to_thread(self._ledger.events, run.envelope, after=after, limit=_PAGE)
             events += page
             if len(page) < _PAGE:
                 return events
@@ -219,8 +209,7 @@ def event_json(event: Event) -> dict[str, Any]:
 def _last_if_same(tx: Transaction, draft: Draft) -> Event | None:
     """Return the last event of an envelope if it is this draft: then it was written."""
     rows = tx.query(
-        f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1",
-        (draft.envelope,),
+        f"SELECT {EVENT_COLUMNS} FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1", (draft.envelope,)
     )
     if not rows:
         return None

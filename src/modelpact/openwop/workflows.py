@@ -15,13 +15,7 @@ from modelpact.vocabulary.errors import InputError, UnknownName, brief
 MAX_NODES: Final = 100
 MAX_RETRIES: Final = 8
 _NODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_NODE_FIELDS: Final = (
-    "nodeId",
-    "typeId",
-    "config",
-    "requiredModelCapabilities",
-    "fallbackModel",
-)
+_NODE_FIELDS: Final = ("nodeId", "typeId", "config", "requiredModelCapabilities", "fallbackModel")
 _CONFIG_FIELDS: Final = ("prompt", "system", "schema", "envelope", "maxTokens", "temperature")
 _MAX_TOKENS: Final = 2**31
 
@@ -82,9 +76,7 @@ class WorkflowLibrary:
     means. Without `gating`, the requirements of nodes are not checked.
     """
 
-    def __init__(
-        self, packs: tuple[Pack, ...], *, custom_types: Collection[str] = (), gating: bool = True
-    ) -> None:
+    def __init__(self, packs: tuple[Pack, ...], *, custom_types: Collection[str] = (), gating: bool = True) -> None:
         self._custom_types = custom_types
         self._gating = gating
         self.warnings = [warning for pack in packs for warning in pack.warnings]
@@ -111,9 +103,7 @@ class WorkflowLibrary:
             name = named if isinstance(named, str) and named else "inline"
             workflow = self._workflow({"workflowId": name, "nodes": body["nodes"]}, "", "")
         elif not isinstance(named, str):
-            raise InputError(
-                f"workflowId: expected a text, not {brief(named)}; or give a list of nodes"
-            )
+            raise InputError(f"workflowId: expected a text, not {brief(named)}; or give a list of nodes")
         elif named not in self.workflows:
             raise UnknownWorkflow(named, self.workflows)
         else:
@@ -125,23 +115,19 @@ class WorkflowLibrary:
             _text(ai, "model", "configurable.ai.", default.model),
         )
         if "provider" in ai and "model" not in ai and active.provider != default.provider:
-            raise InputError(
-                "configurable.ai.model: is missing; name the model together with its provider"
-            )
+            raise InputError("configurable.ai.model: is missing; name the model together with its provider")
         retry = _object(body, "retryPolicy")
         others = _list(retry, "onCapabilityNotProvided", "retryPolicy")
         if len(others) > MAX_RETRIES:
             raise InputError(
-                f"retryPolicy.onCapabilityNotProvided: expected at most {MAX_RETRIES} models, "
-                f"not {len(others)}"
+                f"retryPolicy.onCapabilityNotProvided: expected at most {MAX_RETRIES} models, not {len(others)}"
             )
         return RunRequest(
             workflow,
             active,
             dict(inputs),
             tuple(
-                _target(other, f"retryPolicy.onCapabilityNotProvided[{index}]")
-                for index, other in enumerate(others)
+                _target(other, f"retryPolicy.onCapabilityNotProvided[{index}]") for index, other in enumerate(others)
             ),
         )
 
@@ -157,9 +143,7 @@ class WorkflowLibrary:
         if len(listed) > MAX_NODES:
             raise InputError(f"{prefix}nodes: expected at most {MAX_NODES}, not {len(listed)}")
         inside = f"{where}." if where else ""
-        nodes = tuple(
-            self._node(node, f"{inside}nodes[{index}]", pack) for index, node in enumerate(listed)
-        )
+        nodes = tuple(self._node(node, f"{inside}nodes[{index}]", pack) for index, node in enumerate(listed))
         node_ids = [node.node_id for node in nodes]
         for node_id in node_ids:
             if node_ids.count(node_id) > 1:
@@ -172,9 +156,7 @@ class WorkflowLibrary:
             raise InputError(f"{place}: expected an object, not {brief(data)}")
         for key in data:
             if key not in _NODE_FIELDS:
-                raise InputError(
-                    f"{place}: unknown field {brief(key)}; the fields are {', '.join(_NODE_FIELDS)}"
-                )
+                raise InputError(f"{place}: unknown field {brief(key)}; the fields are {', '.join(_NODE_FIELDS)}")
         node_id = _text(data, "nodeId", f"{place}.")
         if not _NODE_ID.fullmatch(node_id):
             raise InputError(
@@ -185,9 +167,7 @@ class WorkflowLibrary:
         if type_id not in self.modules:
             raise UnknownName(f"node type at {place}.typeId:", type_id, self.modules)
         declared = {key: data[key] for key in _NODE_FIELDS[3:] if key in data}
-        own = read_module(
-            {"typeId": type_id, **declared}, pack or "the run", where, gating=self._gating
-        )
+        own = read_module({"typeId": type_id, **declared}, pack or "the run", where, gating=self._gating)
         config = dict(_object(data, "config", f"{place}."))
         if type_id not in self._custom_types:
             _check_config(config, f"{place}.config")
@@ -201,18 +181,14 @@ def _check_config(config: Mapping[str, Any], where: str) -> None:
     """
     for key in config:
         if key not in _CONFIG_FIELDS:
-            raise InputError(
-                f"{where}: unknown field {brief(key)}; the fields are {', '.join(_CONFIG_FIELDS)}"
-            )
+            raise InputError(f"{where}: unknown field {brief(key)}; the fields are {', '.join(_CONFIG_FIELDS)}")
     for name in ("prompt", "system"):
         if not isinstance(config.get(name, ""), str):
             raise InputError(f"{where}.{name}: expected a text, not {brief(config[name])}")
     limit, temperature = config.get("maxTokens"), config.get("temperature")
     if limit is not None and (type(limit) is not int or not 0 < limit < _MAX_TOKENS):
         raise InputError(f"{where}.maxTokens: expected a number above zero, not {brief(limit)}")
-    if temperature is not None and (
-        type(temperature) not in (int, float) or not math.isfinite(temperature)
-    ):
+    if temperature is not None and (type(temperature) not in (int, float) or not math.isfinite(temperature)):
         raise InputError(f"{where}.temperature: expected a number, not {brief(temperature)}")
     if "envelope" in config and "schema" in config:
         raise InputError(f"{where}: envelope and schema exclude each other; leave one out")

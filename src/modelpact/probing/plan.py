@@ -60,12 +60,7 @@ class ProbePlan(msgspec.Struct, frozen=True):
         return 1 + len(self.trials) + (WINDOW_CALLS if self.window else 0)
 
 
-def plan_probe(
-    resolution: Resolution,
-    capabilities: Iterable[str] = (),
-    *,
-    context_window: bool = False,
-) -> ProbePlan:
+def plan_probe(resolution: Resolution, capabilities: Iterable[str] = (), *, context_window: bool = False) -> ProbePlan:
     """Plan the probe of a model: of these capabilities, or of all that can be tried.
 
     The context window is found by filling it, which is expensive, so you must ask for it.

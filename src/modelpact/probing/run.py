@@ -16,13 +16,7 @@ from modelpact.conversation.request import Request
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import Observation, Rejection, learn_from_rejection
 from modelpact.evidence.observation import detail_line
-from modelpact.probing.calls import (
-    Budget,
-    NotStreamed,
-    ProbeCalls,
-    ProbeStopped,
-    UnreadableResponse,
-)
+from modelpact.probing.calls import Budget, NotStreamed, ProbeCalls, ProbeStopped, UnreadableResponse
 from modelpact.probing.plan import ATTEMPTS, CONTEXT_WINDOW, DEFAULT_WINDOW, WINDOW_CALLS, ProbePlan
 from modelpact.probing.trials import Trial, TrialOutcome, TrialVerdict, ignored, supported
 from modelpact.vocabulary.capability import CAPABILITIES
@@ -138,11 +132,7 @@ class ProbeReport(msgspec.Struct, frozen=True):
 
 
 async def run_probe(
-    models: ModelCaller,
-    plan: ProbePlan,
-    *,
-    budget: Budget | None = None,
-    on_progress: OnProgress | None = None,
+    models: ModelCaller, plan: ProbePlan, *, budget: Budget | None = None, on_progress: OnProgress | None = None
 ) -> ProbeReport:
     """Run a plan and return its report.
 
@@ -212,8 +202,7 @@ class Probe:
         detail = "the probe ended before" if stopped else "nothing showed it"
         resolution = self._plan.resolution
         return tuple(
-            self._results.get(name)
-            or ProbeResult(name, "inconclusive", detail, resolution.without_evidence(name))
+            self._results.get(name) or ProbeResult(name, "inconclusive", detail, resolution.without_evidence(name))
             for name in dict.fromkeys((*self._plan.capabilities, *self._results))
         )
 
@@ -378,9 +367,4 @@ class _WindowSearch:
             "What is the code word? Answer with that word alone."
         )
         base = self._plan.baseline.request
-        return Request(
-            base.model,
-            (Message("user", (TextBlock(text),)),),
-            max_tokens=base.max_tokens,
-            api=base.api,
-        )
+        return Request(base.model, (Message("user", (TextBlock(text),)),), max_tokens=base.max_tokens, api=base.api)

@@ -13,14 +13,7 @@ import msgspec
 
 from modelpact.catalog.resolution import Resolution
 from modelpact.conversation.message import Block, ImageBlock, Message, TextBlock
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, Tool, ToolChoice
 from modelpact.conversation.response import Response
 from modelpact.emulation.validation import Schema
 
@@ -63,15 +56,7 @@ _PARAMETERS: Final[Mapping[str, Any]] = {
 }
 _NONSENSE: Final = "nonsense"
 _NOT_OVER_ANTHROPIC: Final = frozenset(
-    {
-        "json-object",
-        "token-limit-param",
-        "logprobs",
-        "seed",
-        "frequency-penalty",
-        "presence-penalty",
-        "logit-bias",
-    }
+    {"json-object", "token-limit-param", "logprobs", "seed", "frequency-penalty", "presence-penalty", "logit-bias"}
 )
 """Capabilities that the Anthropic API has no field for."""
 COLOURS: Final[dict[str, tuple[int, int, int]]] = {
@@ -215,10 +200,7 @@ class _TrialBuilder:
     def system(self) -> Trial:
         """Try whether a system message is obeyed."""
         orders = "Whatever you are asked, answer with the single word plumage and nothing else."
-        messages = (
-            Message("system", (TextBlock(orders),)),
-            Message("user", (TextBlock("What is two plus two?"),)),
-        )
+        messages = (Message("system", (TextBlock(orders),)), Message("user", (TextBlock("What is two plus two?"),)))
 
         def judge(answer: ProbeResponse) -> TrialOutcome:
             if "plumage" in answer.response.text.lower():
@@ -233,9 +215,7 @@ class _TrialBuilder:
         double = "Record both with the tool at once: station Kilo reads 17, station Lima reads 23."
         yield Trial("tool-calling", self.plain(single, tools=(_TOOL,)), _tool_judge(1, 17))
         forced = self.plain(
-            "Station Kilo reads 17 degrees Celsius. Say hello.",
-            tools=(_TOOL,),
-            tool_choice=ToolChoice("required"),
+            "Station Kilo reads 17 degrees Celsius. Say hello.", tools=(_TOOL,), tool_choice=ToolChoice("required")
         )
         yield Trial("tool-choice", forced, _tool_judge(1))
         several = self.plain(double, tools=(_TOOL,), parallel_tool_calls=True)
@@ -269,10 +249,7 @@ class _TrialBuilder:
             f"Which colour fills this picture: {', '.join(names)}? Answer with one word, or with "
             "the word none if you see no picture."
         )
-        blocks: tuple[Block, ...] = (
-            ImageBlock(data=picture(chosen), media_type="image/png"),
-            TextBlock(question),
-        )
+        blocks: tuple[Block, ...] = (ImageBlock(data=picture(chosen), media_type="image/png"), TextBlock(question))
 
         def judge(answer: ProbeResponse) -> TrialOutcome:
             words = set(re.findall(r"[a-z]+", answer.response.text.lower()))
@@ -342,9 +319,7 @@ class _TrialBuilder:
         for name, value in _PARAMETERS.items():
             field = name.replace("-", "_")
             # Request has fields for some parameters; the others are sent as they are.
-            is_field = field in ("temperature", "top_p") or (
-                (field, self.api) == ("top_k", "anthropic")
-            )
+            is_field = field in ("temperature", "top_p") or ((field, self.api) == ("top_k", "anthropic"))
             fields = {field: value} if is_field else {"extras": {field: value}}
             nonsense = self.plain(_HELLO, extras={field: _NONSENSE})
             yield Trial(name, self.plain(_HELLO, **fields), _judge_accepted, control=nonsense)
@@ -368,9 +343,7 @@ def _tool_judge(count: int, celsius: int | None = None) -> Callable[[ProbeRespon
             return ignored("one tool call came where several were asked for")
         if celsius is not None and calls[0].input["celsius"] != celsius:
             return ignored("the arguments of the tool call are not those of the prompt")
-        return supported(
-            "a valid tool call came" if count == 1 else "several valid tool calls came"
-        )
+        return supported("a valid tool call came" if count == 1 else "several valid tool calls came")
 
     return judge
 

@@ -40,9 +40,7 @@ class Offer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
     description: str = ""
 
 
-class Registration(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
+class Registration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
     """What a provider registers: its id, its offers, their rates and its units of cost.
 
     `identity` is the fingerprint of the key of its certificate, `signing_key` its public Ed25519
@@ -77,9 +75,7 @@ class Registration(
             if offer.kind == kind:
                 return offer
         offered = ", ".join(offer.kind for offer in self.offers) or "nothing"
-        raise ContractError(
-            "unknown_capability", f"{self.id} does not offer {brief(kind)}; it offers {offered}"
-        )
+        raise ContractError("unknown_capability", f"{self.id} does not offer {brief(kind)}; it offers {offered}")
 
 
 class ContentDigest(msgspec.Struct, frozen=True):
@@ -152,9 +148,7 @@ def is_registered(registration: Registration, line: CostLine) -> bool:
     return currency_matches and line.unit in registration.units
 
 
-def cost_violation(
-    registration: Registration, offer: Offer, lines: tuple[CostLine, ...]
-) -> str | None:
+def cost_violation(registration: Registration, offer: Offer, lines: tuple[CostLine, ...]) -> str | None:
     """Return how reported costs break the contract, or None: unregistered units or wrong money."""
     if not lines:
         return "no cost was reported"

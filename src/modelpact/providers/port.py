@@ -99,11 +99,7 @@ class MockProvider:
 
     def _next(self, request: Request) -> ScriptedReply:
         if self._script is None:
-            texts = [
-                message.text
-                for message in request.messages
-                if message.role == "user" and message.text
-            ]
+            texts = [message.text for message in request.messages if message.role == "user" and message.text]
             return f"You said: {texts[-1]}" if texts else "You said nothing."
         try:
             step = next(self._script)
@@ -139,9 +135,7 @@ class MockProvider:
         self._check_window(request)
         expected = self._token_limit_param
         if expected and request.max_tokens is not None and request.token_limit_param != expected:
-            raise ProviderError(
-                f"{request.token_limit_param}: use {expected} with this model", status=400
-            )
+            raise ProviderError(f"{request.token_limit_param}: use {expected} with this model", status=400)
 
     def _require(self, name: str, field: str, model: str) -> None:
         missing = self._supports is not None and name not in self._supports

@@ -47,9 +47,7 @@ class Transport(Protocol):
     async def send(self, registration: Registration, invocation: Invocation) -> Reply | Accepted:
         """Send a synchronous or asynchronous invocation."""
 
-    def stream(
-        self, registration: Registration, invocation: Invocation
-    ) -> AsyncIterator[Partial | Reply | Accepted]:
+    def stream(self, registration: Registration, invocation: Invocation) -> AsyncIterator[Partial | Reply | Accepted]:
         """Send a streaming invocation; yield its partials, then the reply.
 
         A provider that yields `Accepted` instead will deliver the partials later.
@@ -81,9 +79,7 @@ class NotifiesProviders(Protocol):
 class Transports:
     """The transports of a runtime: one for each provider, and a default."""
 
-    def __init__(
-        self, transports: Mapping[str, Transport], default: Transport | None, inbox: Transport
-    ) -> None:
+    def __init__(self, transports: Mapping[str, Transport], default: Transport | None, inbox: Transport) -> None:
         self._transports = dict(transports)
         self.default = default
         self._inbox = inbox

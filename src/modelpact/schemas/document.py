@@ -10,13 +10,9 @@ from modelpact.vocabulary.errors import InputError, brief
 
 MISSING: Final = object()
 """The target of a pointer that has none."""
-_OBJECT_KEYWORDS: Final = frozenset(
-    ["properties", "required", "additionalProperties", "patternProperties"]
-)
+_OBJECT_KEYWORDS: Final = frozenset(["properties", "required", "additionalProperties", "patternProperties"])
 
-ANNOTATIONS: Final = frozenset(
-    ["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"]
-)
+ANNOTATIONS: Final = frozenset(["title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"])
 """Keywords that describe a schema without restricting its values."""
 DYNAMIC: Final = frozenset(["$dynamicRef", "$recursiveRef"])
 """References whose target depends on the evaluation path; they are not followed."""
@@ -113,9 +109,7 @@ class Document:
                 break
             if ref in passed:
                 names = " → ".join(brief(name) for name in [*passed][-5:])
-                raise InputError(
-                    f"the reference {names} refers only to itself and describes nothing"
-                )
+                raise InputError(f"the reference {names} refers only to itself and describes nothing")
             passed[ref] = None
             schema = self.target(ref)
         for ref in passed:
@@ -149,8 +143,7 @@ def has_other_keywords(schema: dict[str, Any], keyword: str) -> bool:
 def pointer(steps: Iterable[str | int]) -> str:
     """Write steps as a JSON pointer."""
     return "".join(
-        f"/{step}" if isinstance(step, int) else f"/{step.replace('~', '~0').replace('/', '~1')}"
-        for step in steps
+        f"/{step}" if isinstance(step, int) else f"/{step.replace('~', '~0').replace('/', '~1')}" for step in steps
     )
 
 

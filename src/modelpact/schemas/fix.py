@@ -31,9 +31,7 @@ from modelpact.schemas.report import LintReport, SchemaFinding
 from modelpact.vocabulary.errors import InputError, brief
 
 _ROUNDS: Final = 8
-_MAY_REFUSE_NULL: Final = DYNAMIC.union(["enum", "const", "$ref", "anyOf", "oneOf", "allOf"]).union(
-    ["not", "if"]
-)
+_MAY_REFUSE_NULL: Final = DYNAMIC.union(["enum", "const", "$ref", "anyOf", "oneOf", "allOf"]).union(["not", "if"])
 """Keywords that may refuse a null that the type allows."""
 _TYPE_NAMES: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
 
@@ -69,9 +67,7 @@ def fix_schema(schema: Any, profiles: str | Iterable[str] = DEFAULT_PROFILES) ->
     for _ in range(_ROUNDS):
         document = read_document(current)
         report = lint_document(document, ruleset)
-        rewritten, kept = _rewrite(
-            document, report, requires="required-property" in ruleset.requirements
-        )
+        rewritten, kept = _rewrite(document, report, requires="required-property" in ruleset.requirements)
         changes |= dict.fromkeys(rewritten)
         if not rewritten:
             break

@@ -26,9 +26,7 @@ class NestingGraph:
     The graph has only objects, references and their targets: nothing else nests or refers back.
     """
 
-    def __init__(
-        self, document: Document, skip: Callable[[SchemaNode], bool] | None = None
-    ) -> None:
+    def __init__(self, document: Document, skip: Callable[[SchemaNode], bool] | None = None) -> None:
         self.nodes = document.nodes
         self.skip = skip
         self.below: dict[int, list[int]] = {0: []}
@@ -144,9 +142,7 @@ def _deepest(document: Document) -> tuple[int, SchemaNode]:
 
 def _check_recursion(document: Document, nesting: NestingGraph, report: FindingCollector) -> None:
     for node in nesting.loops:
-        report.add(
-            "recursion", _loop_path(node), "the schema contains itself through this reference"
-        )
+        report.add("recursion", _loop_path(node), "the schema contains itself through this reference")
     if report.requires("recursion-required"):
         for node in NestingGraph(document, skip=lambda entry: entry.optional).loops:
             report.add(
@@ -198,11 +194,7 @@ def _text_length(values: Iterable[Any]) -> int:
 
 
 def _compare(
-    document: Document,
-    totals: SchemaTotals,
-    name: str,
-    limits: SchemaLimits,
-    report: FindingCollector,
+    document: Document, totals: SchemaTotals, name: str, limits: SchemaLimits, report: FindingCollector
 ) -> None:
     requirement = Requirement("error", (name,))
     for field, (rule, template) in _TOTALS.items():

@@ -62,9 +62,7 @@ def _check(document: Document, report: FindingCollector) -> None:
         for node in document.objects:
             _check_object(node, report)
     for node in document.booleans:
-        report.add(
-            "any-value", node.path(), "a boolean in place of a schema; describe the allowed values"
-        )
+        report.add("any-value", node.path(), "a boolean in place of a schema; describe the allowed values")
     for node in document.tuples:
         _check_tuple(node, report)
     for node in document.refs:
@@ -89,12 +87,8 @@ def _check_keywords(node: SchemaNode, report: FindingCollector) -> None:
         if requirement is not None:
             report.add(rules[key], node.path(key), _refusal(key, requirement.level), requirement)
         requirement = ruleset.refused_with_ref.get(key)
-        if requirement is not None and any(
-            "$ref" in inner for inner in schema[key] if isinstance(inner, dict)
-        ):
-            report.add(
-                rules[key], node.path(key), f"{key} with a $ref is not supported", requirement
-            )
+        if requirement is not None and any("$ref" in inner for inner in schema[key] if isinstance(inner, dict)):
+            report.add(rules[key], node.path(key), f"{key} with a $ref is not supported", requirement)
     _check_values(node, report)
     if "enum" in schema:
         _check_enum(node, report)
@@ -122,9 +116,7 @@ def _check_values(node: SchemaNode, report: FindingCollector) -> None:
     if isinstance(pattern, str):
         for refused, requirement in ruleset.patterns:
             if refused.search(pattern):
-                message = (
-                    "the pattern uses lookaround, backreferences or word boundaries: not supported"
-                )
+                message = "the pattern uses lookaround, backreferences or word boundaries: not supported"
                 report.add("string-constraint", node.path("pattern"), message, requirement)
     minimum = schema.get("minItems")
     if minimum is not None:
@@ -139,11 +131,7 @@ def _check_object(node: SchemaNode, report: FindingCollector) -> None:
     schema = node.schema
     if schema.get("additionalProperties") is not False:
         has_keyword = "additionalProperties" in schema
-        message = (
-            "additionalProperties must be false"
-            if has_keyword
-            else "no additionalProperties: false"
-        )
+        message = "additionalProperties must be false" if has_keyword else "no additionalProperties: false"
         report.add("closed-object", node.path(), f"the object is open: {message}")
     properties = schema.get("properties") or {}
     names = schema.get("required")
@@ -182,9 +170,7 @@ def _check_const(node: SchemaNode, report: FindingCollector) -> None:
 
 
 def _check_tuple(node: SchemaNode, report: FindingCollector) -> None:
-    requirement = report.ruleset.refused.get(
-        "additionalItems"
-    )  # the other keyword of tuples in old drafts
+    requirement = report.ruleset.refused.get("additionalItems")  # the other keyword of tuples in old drafts
     if requirement is not None:
         message = f"a list of items is not supported: {load_rules()['tuple'].advice}"
         report.add("tuple", node.path("items"), message, requirement)
@@ -205,11 +191,7 @@ def _check_type(node: SchemaNode, report: FindingCollector) -> None:
 def _const_is_reported(report: FindingCollector) -> bool:
     """Whether every const is a finding already, so that a note about its type is not needed."""
     requirement = report.ruleset.requirements.get("enum-type")
-    return (
-        "const" in report.ruleset.refused
-        and requirement is not None
-        and requirement.level == "note"
-    )
+    return "const" in report.ruleset.refused and requirement is not None and requirement.level == "note"
 
 
 def _is_definition(ref: str) -> bool:
@@ -223,11 +205,7 @@ def _check_ref(document: Document, node: SchemaNode, report: FindingCollector) -
         return
     path = node.path("$ref")
     if not ref.startswith("#"):
-        report.add(
-            "ref-not-local",
-            path,
-            f"{brief(ref)} leads outside the schema; move its target to $defs",
-        )
+        report.add("ref-not-local", path, f"{brief(ref)} leads outside the schema; move its target to $defs")
     elif not isinstance(document.target(ref), (dict, bool)):
         report.add("ref-dangling", path, f"{brief(ref)} has no target")
     elif ref != "#" and not _is_definition(ref):

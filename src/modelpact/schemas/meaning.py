@@ -20,9 +20,7 @@ _PRESENCE: Final = frozenset(
 """Keywords that depend on the presence of properties, or that add properties."""
 _NOT_PLAIN: Final = DYNAMIC.union(["anyOf", "oneOf", "allOf", "not", "if", "$ref"])
 _PASSES: Final = 8
-DYNAMIC_REASON: Final = (
-    "there are dynamic references, and their targets depend on the evaluation path"
-)
+DYNAMIC_REASON: Final = "there are dynamic references, and their targets depend on the evaluation path"
 
 
 class Meaning:
@@ -66,20 +64,13 @@ class Meaning:
                 if missing is None:
                     continue
                 name, leaves = missing
-                parts = [
-                    part
-                    for leaf in leaves
-                    for part in leaf.parts
-                    if name in part.get("properties", ())
-                ]
+                parts = [part for leaf in leaves for part in leaf.parts if name in part.get("properties", ())]
                 self.discriminators |= {(id(part), name) for part in parts}
                 if key == "oneOf" and self.exclusion.exclusive(node.schema, if_required=True):
                     pending.append((node, [self.document.node_of(part) for part in parts]))
         return pending
 
-    def _strictly_fixed(
-        self, pending: list[tuple[SchemaNode, list[SchemaNode | None]]]
-    ) -> set[int]:
+    def _strictly_fixed(self, pending: list[tuple[SchemaNode, list[SchemaNode | None]]]) -> set[int]:
         """Return the fixed nodes without those that are fixed only by a pending `oneOf`.
 
         A `oneOf` becomes exclusive only if all of its discriminators can become required, which
@@ -104,11 +95,7 @@ class Meaning:
         shallow: list[int] = []
         for node in self.document.nodes:
             schema, step = node.schema, node.steps[0] if node.steps else ""
-            if (
-                step in _INVERTING
-                or not _WHOLE_VALUE.isdisjoint(schema)
-                or self._may_overlap(node, step, exclusive)
-            ):
+            if step in _INVERTING or not _WHOLE_VALUE.isdisjoint(schema) or self._may_overlap(node, step, exclusive):
                 deep.append(node.number)
             elif step in _COMPOSED or not _PRESENCE.isdisjoint(schema) or _has_own_fields(schema):
                 shallow.append(node.number)

@@ -192,9 +192,7 @@ def _requirements(entries: Iterable[tuple[str, str, str]]) -> dict[str, Requirem
     """Group (rule or keyword, level, profile) by rule or keyword; errors win over notes."""
     by_level: dict[str, dict[Level, list[str]]] = {}
     for subject, level, profile in entries:
-        by_level.setdefault(subject, {}).setdefault(
-            "error" if level == "error" else "note", []
-        ).append(profile)
+        by_level.setdefault(subject, {}).setdefault("error" if level == "error" else "note", []).append(profile)
     return {
         subject: Requirement("error", tuple(levels["error"]))
         if "error" in levels

@@ -34,8 +34,7 @@ def schema_of(source: Any) -> dict[str, Any]:
         source = make()
     if isinstance(source, bool):
         raise InputError(
-            f"the schema {str(source).lower()} describes nothing; expected an object such as "
-            '{"type": "object", …}'
+            f'the schema {str(source).lower()} describes nothing; expected an object such as {{"type": "object", …}}'
         )
     if not isinstance(source, dict):
         raise InputError(f"a JSON Schema is an object, not {type(source).__name__}")
@@ -76,18 +75,13 @@ def _read(document: Document, node: SchemaNode, stack: list[SchemaNode]) -> None
         raise InputError(_too_deep(node))
     if node.parent is not None:
         last = node.steps[-1]
-        node.length = (
-            node.parent.length + (len(last) if last.__class__ is str else 1) + _KEYWORD_LENGTH
-        )
+        node.length = node.parent.length + (len(last) if last.__class__ is str else 1) + _KEYWORD_LENGTH
     if node.length > MAX_POINTER:
         raise InputError(
-            f"the path {node.path()[:100]}… has more than {MAX_POINTER:,} characters; "
-            "no vendor accepts such names"
+            f"the path {node.path()[:100]}… has more than {MAX_POINTER:,} characters; no vendor accepts such names"
         )
     if node.number == MAX_SCHEMAS:
-        raise InputError(
-            f"more than {MAX_SCHEMAS:,} subschemas; no vendor accepts 5,001 properties"
-        )
+        raise InputError(f"more than {MAX_SCHEMAS:,} subschemas; no vendor accepts 5,001 properties")
     document.nodes.append(node)
     document.by_id.setdefault(id(schema), node)
     if not node.inner:
@@ -117,25 +111,17 @@ def _too_deep(node: SchemaNode) -> str:
     return f"schemas are nested more than {MAX_DEPTH} deep, at {node.path()[:100]}…"
 
 
-def _invalid(
-    node: SchemaNode, step: str | tuple[str | int, ...], expected: str, value: Any
-) -> InputError:
+def _invalid(node: SchemaNode, step: str | tuple[str | int, ...], expected: str, value: Any) -> InputError:
     where = node.path(*(step if isinstance(step, tuple) else (step,)))
     shortened = where if len(where) <= 200 else f"{where[:199]}…"
-    return InputError(
-        f"not a JSON Schema: {shortened}: expected {expected}, not {brief(value, 60)}"
-    )
+    return InputError(f"not a JSON Schema: {shortened}: expected {expected}, not {brief(value, 60)}")
 
 
 Reader = Callable[[Document, SchemaNode, str, Any, list[SchemaNode]], None]
 
 
 def _add(
-    document: Document,
-    node: SchemaNode,
-    steps: tuple[str | int, ...],
-    value: Any,
-    children: list[SchemaNode],
+    document: Document, node: SchemaNode, steps: tuple[str | int, ...], value: Any, children: list[SchemaNode]
 ) -> None:
     if isinstance(value, dict):
         children.append(SchemaNode(value, node, steps, node.level + 1))
@@ -145,9 +131,7 @@ def _add(
         raise _invalid(node, steps, "a schema", value)
 
 
-def _read_properties(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_properties(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if not isinstance(value, dict):
         raise _invalid(node, key, "an object of schemas", value)
     names = node.schema.get("required")
@@ -166,18 +150,14 @@ def _is_string(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _read_map(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_map(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if not isinstance(value, dict):
         raise _invalid(node, key, "an object of schemas", value)
     for name, schema in value.items():
         _add(document, node, (key, str(name)), schema, children)
 
 
-def _read_definitions(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_definitions(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if not isinstance(value, dict):
         raise _invalid(node, key, "an object of schemas", value)
     for name, schema in value.items():
@@ -188,31 +168,23 @@ def _read_definitions(
             _add(document, node, (key, str(name)), schema, children)
 
 
-def _read_list(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_list(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if not isinstance(value, list) or not value:
         raise _invalid(node, key, "a list of schemas", value)
     for index, schema in enumerate(value):
         _add(document, node, (key, index), schema, children)
 
 
-def _read_union(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_union(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     _read_list(document, node, key, value, children)
     document.unions.append(node)
 
 
-def _read_single(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_single(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     _add(document, node, (key,), value, children)
 
 
-def _read_items(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_items(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if isinstance(value, list):
         document.tuples.append(node)
         for index, item in enumerate(value):
@@ -228,9 +200,7 @@ def _read_schema_or_bool(
         _add(document, node, (key,), value, children)
 
 
-def _read_dependencies(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_dependencies(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if not isinstance(value, dict):
         raise _invalid(node, key, "an object", value)
     for name, inner in value.items():
@@ -238,49 +208,35 @@ def _read_dependencies(
             _add(document, node, (key, str(name)), inner, children)
 
 
-def _read_ref(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_ref(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if not isinstance(value, str):
         raise _invalid(node, key, "a string", value)
     document.refs.append(node)
 
 
-def _read_anchor(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_anchor(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if not isinstance(value, str):
         raise _invalid(node, key, "a string", value)
     document.anchors.setdefault(value, node.schema)
 
 
-def _read_type(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_type(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if isinstance(value, str):
         if value in TYPES:
             return
-    elif (
-        isinstance(value, list)
-        and value
-        and all(_is_string(name) and name in TYPES for name in value)
-    ):
+    elif isinstance(value, list) and value and all(_is_string(name) and name in TYPES for name in value):
         return
     raise _invalid(node, key, f"one or more of {', '.join(sorted(TYPES))}", value)
 
 
-def _read_required(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_required(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if isinstance(value, bool):
         return  # the form before draft 04, which is ignored
     if not isinstance(value, list) or not all(map(_is_string, value)):
         raise _invalid(node, key, "a list of names", value)
 
 
-def _read_enum(
-    document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]
-) -> None:
+def _read_enum(document: Document, node: SchemaNode, key: str, value: Any, children: list[SchemaNode]) -> None:
     if not isinstance(value, list) or not value:
         raise _invalid(node, key, "a list of values", value)
 

@@ -64,9 +64,7 @@ class FindingCollector:
         """Whether a profile requires a rule."""
         return rule in self.ruleset.requirements
 
-    def add(
-        self, rule: str, path: str, message: str, requirement: Requirement | None = None
-    ) -> None:
+    def add(self, rule: str, path: str, message: str, requirement: Requirement | None = None) -> None:
         """Add a finding if a profile requires the rule; raise `TooManyFindings` at the limit."""
         requirement = requirement or self.ruleset.requirements.get(rule)
         if requirement is None:

@@ -60,9 +60,7 @@ class Unions:
         """Count work that may grow faster than the size of the schema; raise at the limit."""
         self._steps += steps
         if self._steps > MAX_STEPS:
-            raise InputError(
-                f"unions within unions have more than {MAX_STEPS:,} branches and literals"
-            )
+            raise InputError(f"unions within unions have more than {MAX_STEPS:,} branches and literals")
 
     def end(self, schema: Any) -> tuple[Any, tuple[dict[str, Any], ...]]:
         """Return the end of a chain of references, and the schemas on the path with other keywords.
@@ -139,9 +137,7 @@ class Unions:
             self._leaves[key] = leaf
         return leaf
 
-    def _literals(
-        self, parts: tuple[dict[str, Any], ...]
-    ) -> tuple[dict[str, Discriminator], dict[str, Discriminator]]:
+    def _literals(self, parts: tuple[dict[str, Any], ...]) -> tuple[dict[str, Discriminator], dict[str, Discriminator]]:
         """Return the required and the optional fields that allow one literal."""
         names = {name for part in parts for name in _required_names(part)}
         required: dict[str, Discriminator] = {}
@@ -234,9 +230,7 @@ def _merge(parts: tuple[dict[str, Any], ...]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for part in parts:
         merged |= {key: part[key] for key in ("type", "enum", "const", "items") if key in part}
-    merged["properties"] = {
-        name: schema for part in parts for name, schema in _properties(part).items()
-    }
+    merged["properties"] = {name: schema for part in parts for name, schema in _properties(part).items()}
     merged["required"] = [name for part in parts for name in _required_names(part)]
     return merged
 

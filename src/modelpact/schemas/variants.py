@@ -45,8 +45,7 @@ class Exclusion:
             for kind in {kind for leaf in group for kind in leaf.types & allowed}:
                 owners.setdefault(kind, []).append(index)
         return all(
-            len(indices) < 2
-            or self._differ([groups[index] for index in indices], kind, if_required)
+            len(indices) < 2 or self._differ([groups[index] for index in indices], kind, if_required)
             for kind, indices in owners.items()
         )
 
@@ -75,16 +74,12 @@ class Exclusion:
     def _discriminators(self, groups: list[list[Leaf]], *, if_required: bool) -> list[str]:
         """Return the fields that distinguish branches, those with a conventional name first."""
         leaves = distinct(groups)
-        self.unions.count(
-            sum(len(leaf.required) + if_required * len(leaf.optional) for leaf in leaves)
-        )
+        self.unions.count(sum(len(leaf.required) + if_required * len(leaf.optional) for leaf in leaves))
         first = leaves[0]
         common = [
             name
             for name in ([*first.required, *first.optional] if if_required else first.required)
-            if all(
-                name in leaf.required or (if_required and name in leaf.optional) for leaf in leaves
-            )
+            if all(name in leaf.required or (if_required and name in leaf.optional) for leaf in leaves)
         ]
         common.sort(key=lambda name: name not in CONVENTIONAL_NAMES)
         return [name for name in common if repeated_literal(groups, name) is None]
@@ -95,10 +90,7 @@ class Exclusion:
         Return it with the leaves in which it is optional, or None if a field distinguishes the
         branches already or none could.
         """
-        objects = [
-            [leaf for leaf in self.unions.leaves(branch) if leaf.kind == "object"]
-            for branch in branches
-        ]
+        objects = [[leaf for leaf in self.unions.leaves(branch) if leaf.kind == "object"] for branch in branches]
         groups = [group for group in objects if group]
         if len(groups) < 2 or self._discriminators(groups, if_required=False):
             return None
@@ -149,9 +141,7 @@ def _check_types(node: SchemaNode, report: FindingCollector) -> None:
         )
 
 
-def _check(
-    unions: Unions, node: SchemaNode, key: str, report: FindingCollector, reported: set[int]
-) -> None:
+def _check(unions: Unions, node: SchemaNode, key: str, report: FindingCollector, reported: set[int]) -> None:
     groups = unions.groups(node.schema[key])
     if len(groups) < 2:
         return
@@ -171,9 +161,7 @@ def _check(
         _check_objects(groups, leaves, path, unions, report, reported)
 
 
-def _check_plain(
-    groups: list[list[Leaf]], path: str, unions: Unions, report: FindingCollector
-) -> None:
+def _check_plain(groups: list[list[Leaf]], path: str, unions: Unions, report: FindingCollector) -> None:
     """Check a union without objects; values of different JSON types are only a note."""
     owners: dict[str, int] = {}
     for index, group in enumerate(groups):
@@ -195,11 +183,7 @@ def _check_plain(
                         "apart; merge them, or wrap each in an object with a discriminator",
                     )
                     return
-    report.add(
-        "variant-plain-values",
-        path,
-        "a union of plain values: they differ only by their JSON types",
-    )
+    report.add("variant-plain-values", path, "a union of plain values: they differ only by their JSON types")
 
 
 def _check_objects(
@@ -239,12 +223,7 @@ def _short(literal: str) -> str:
 
 
 def _check_form(
-    name: str,
-    leaves: list[Leaf],
-    path: str,
-    document: Document,
-    report: FindingCollector,
-    reported: set[int],
+    name: str, leaves: list[Leaf], path: str, document: Document, report: FindingCollector, reported: set[int]
 ) -> None:
     if name not in CONVENTIONAL_NAMES:
         report.add(
@@ -266,14 +245,10 @@ def _check_form(
                 f'the discriminator is a const; write type: "string", enum: [{literal}]',
             )
         elif not field.typed:
-            report.add(
-                "variant-discriminator-type", node.path(), 'the discriminator has no type: "string"'
-            )
+            report.add("variant-discriminator-type", node.path(), 'the discriminator has no type: "string"')
 
 
-def _report_no_discriminator(
-    leaves: list[Leaf], path: str, unions: Unions, report: FindingCollector
-) -> None:
+def _report_no_discriminator(leaves: list[Leaf], path: str, unions: Unions, report: FindingCollector) -> None:
     counts: dict[str, int] = {}
     for leaf in leaves:
         properties = leaf.schema.get("properties") or ()

@@ -4,12 +4,7 @@
 `negotiator.py` how a model is judged, `turns.py` how messages are sent.
 """
 
-from modelpact.sessions.candidates import (
-    Candidate,
-    configured_candidates,
-    find_candidates,
-    first_model,
-)
+from modelpact.sessions.candidates import Candidate, configured_candidates, find_candidates, first_model
 from modelpact.sessions.errors import (
     CapabilityMissing,
     KeyMissing,

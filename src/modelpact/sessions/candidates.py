@@ -44,9 +44,7 @@ def first_model(models: ModelCaller) -> str:
     return next(_configured_targets(models), DEMO)
 
 
-def configured_candidates(
-    session: Session, models: ModelCaller, needs: Needs | None = None
-) -> list[Candidate]:
+def configured_candidates(session: Session, models: ModelCaller, needs: Needs | None = None) -> list[Candidate]:
     """Return the configured models that can be called, those that fit first.
 
     `needs` replace those of the session, for instance with those of a rejected trigger.
@@ -55,9 +53,7 @@ def configured_candidates(
     return _judge(session, targets, needs)
 
 
-def find_candidates(
-    session: Session, models: ModelCaller, text: str, limit: int = 40
-) -> list[Candidate]:
+def find_candidates(session: Session, models: ModelCaller, text: str, limit: int = 40) -> list[Candidate]:
     """Return the models with a name that starts with a text or contains it, those that fit first.
 
     `PROVIDER/TEXT` searches the models of that provider. A text alone searches all providers that
@@ -69,11 +65,7 @@ def find_candidates(
         targets: Iterable[str] = _provider_targets(models, provider)
     elif query:
         start = query
-        targets = (
-            target
-            for name in reachable_providers(models)
-            for target in _provider_targets(models, name)
-        )
+        targets = (target for name in reachable_providers(models) for target in _provider_targets(models, name))
     else:
         return configured_candidates(session, models)[:limit]
     listed = list(dict.fromkeys(targets))

@@ -57,8 +57,7 @@ class SwitchRejected(SessionError):
             "missing": missing_json(diagnostic.missing),
         }
         lacks = "; ".join(
-            f"{missing.capability} {missing.message}, "
-            f"required by {', '.join(missing.required_by) or 'you'}"
+            f"{missing.capability} {missing.message}, required by {', '.join(missing.required_by) or 'you'}"
             for missing in diagnostic.missing
         )
         parts = (
@@ -175,11 +174,7 @@ class ParamsRefused(SessionError):
         self.affected = affected
         self.names = tuple(dict.fromkeys(param.param_path[0] for param in affected))
         listed = [
-            {
-                "paramPath": list(param.param_path),
-                "reason": param.reason,
-                "sourceLayer": param.source_layer,
-            }
+            {"paramPath": list(param.param_path), "reason": param.reason, "sourceLayer": param.source_layer}
             for param in affected
         ]
         described = "; ".join(map(describe_param, affected))
@@ -212,9 +207,7 @@ class SessionBusy(SessionError):
     """A turn is running. A session runs one at a time."""
 
     def __init__(self, session: str) -> None:
-        super().__init__(
-            "Session/Busy", f"session {session}: a turn is running; wait for it to end", {}
-        )
+        super().__init__("Session/Busy", f"session {session}: a turn is running; wait for it to end", {})
 
 
 class SessionClosed(SessionError):
@@ -230,8 +223,7 @@ class SessionMoved(SessionError):
 
     def __init__(self, session: str) -> None:
         message = (
-            f"session {session} was changed elsewhere, nothing was written here; "
-            "resume it to go on from where it is"
+            f"session {session} was changed elsewhere, nothing was written here; resume it to go on from where it is"
         )
         super().__init__("Session/Moved", message, {"session": session})
 
@@ -251,8 +243,4 @@ class UnknownSession(SessionError, InputError):
     """The store has no session with that id."""
 
     def __init__(self, session: object) -> None:
-        super().__init__(
-            "Session/Unknown",
-            f"no session {session!r:.80} in this store",
-            {"session": str(session)},
-        )
+        super().__init__("Session/Unknown", f"no session {session!r:.80} in this store", {"session": str(session)})

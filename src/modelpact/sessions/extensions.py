@@ -122,9 +122,7 @@ def load(kind: type[E], value: Any) -> E:
                 raise InputError(f"{label}: stages[{index}].name: {stage.name} is there twice")
             seen.add(stage.name)
     if isinstance(extension, ContextProvider) and not 0 <= extension.tokens <= _MAX_TOKENS:
-        raise InputError(
-            f"{label}: tokens: expected a number from 0 to {_MAX_TOKENS:,}, not {extension.tokens}"
-        )
+        raise InputError(f"{label}: tokens: expected a number from 0 to {_MAX_TOKENS:,}, not {extension.tokens}")
     try:
         wanted = VersionRange.parse(extension.contract)
     except InputError as error:
@@ -239,13 +237,7 @@ def _window_needs(providers: Iterable[ContextProvider]) -> list[Need]:
         return []
     total = sum(provider.tokens for provider in large)
     return [
-        need(
-            "context-window",
-            level=provider.level,
-            min_support="native",
-            minimum=total,
-            required_by=provider.label,
-        )
+        need("context-window", level=provider.level, min_support="native", minimum=total, required_by=provider.label)
         for provider in large
     ]
 

@@ -87,9 +87,7 @@ class Negotiator:
         self._catalog = models.catalog
         self._declarations: dict[str, Declaration] = {}
 
-    def negotiate(
-        self, trigger: str, current: SessionState, proposed: SessionState, needs: Needs
-    ) -> SessionDecision:
+    def negotiate(self, trigger: str, current: SessionState, proposed: SessionState, needs: Needs) -> SessionDecision:
         """Negotiate the needs of a proposed state with its model.
 
         The suggestion of a rejection is never the session's current model.
@@ -166,9 +164,7 @@ class Negotiator:
             raise InputError(f"a model is named PROVIDER/MODEL, not {brief(text)}")
         text = text.strip()
         if len(text) > _MAX_TARGET:
-            raise InputError(
-                f"a model's name has at most {_MAX_TARGET} characters; {len(text):,} is too long"
-            )
+            raise InputError(f"a model's name has at most {_MAX_TARGET} characters; {len(text):,} is too long")
         first, slash, rest = text.partition("/")
         if not slash and not provider:
             raise InputError(f"{brief(text)} has no provider: write PROVIDER/MODEL")
@@ -202,8 +198,7 @@ class Negotiator:
             if best is not None and best.target.startswith(f"{provider}/"):
                 return best.target
         raise InputError(
-            f"{provider}: no model was used there yet and none is configured; "
-            f"name one: /model {provider}/MODEL"
+            f"{provider}: no model was used there yet and none is configured; name one: /model {provider}/MODEL"
         )
 
     def _may_have(self, provider: str, model: str) -> bool:
@@ -233,9 +228,7 @@ class Negotiator:
         resolution = catalog.resolve(*target.split("/", 1))
         declaration = self._declarations.get(target, SILENT)
         if _is_known(resolution) and not declaration.claims:
-            verdict = negotiate(
-                needs, resolution, policy, strategies=emulator_strategies(), catalog=catalog
-            )
+            verdict = negotiate(needs, resolution, policy, strategies=emulator_strategies(), catalog=catalog)
             return _Judgement(verdict, resolution, catalog, (), declaration.problem)
         claims, capped = reconcile(_known_claims(resolution), declaration)
         verdict = decide(needs, claims, policy, emulator_strategies())
@@ -265,11 +258,6 @@ def _known_claims(resolution: Resolution) -> ClaimSource:
     """Return the claims about a model; for one that nobody lists, only first-hand ones."""
     if _is_known(resolution):
         return resolution
-    names = {
-        name
-        for layer in resolution.layers
-        if layer.evidence.layer in FIRST_HAND
-        for name in layer.cells
-    }
+    names = {name for layer in resolution.layers if layer.evidence.layer in FIRST_HAND for name in layer.cells}
     claims = {name: resolution.claim(name) for name in names}
     return Claims(claims, target=resolution.target)

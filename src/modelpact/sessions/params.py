@@ -86,9 +86,7 @@ def build_request(model: str, messages: tuple[Message, ...], params: Mapping[str
     return msgspec.structs.replace(request, **changes)
 
 
-def apply_params(
-    params: Mapping[str, Any], target: Resolution, emulated: frozenset[str]
-) -> AppliedParams:
+def apply_params(params: Mapping[str, Any], target: Resolution, emulated: frozenset[str]) -> AppliedParams:
     """Separate the parameters that apply on a model. Those that emulation handles are kept."""
     lost: list[ParamFinding] = []
     unknown: list[ParamFinding] = []
@@ -111,9 +109,7 @@ def _to_json(layer: str, name: str, value: Any) -> Any:
         encode_content(plain)
     except TypeError:
         kind = type(value).__name__
-        raise InputError(
-            f"{layer}: {name}: a value of type {kind} is not JSON, as parameters are"
-        ) from None
+        raise InputError(f"{layer}: {name}: a value of type {kind} is not JSON, as parameters are") from None
     except (InputError, ValueError, RecursionError) as error:
         raise InputError(f"{layer}: {name}: {error}") from None
     return plain

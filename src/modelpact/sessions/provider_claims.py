@@ -70,9 +70,7 @@ class ReconciledClaims:
         return self._base.claim(name)
 
 
-def describe_model(
-    port: ModelPort, provider: str, model: str, seconds: float | None = None
-) -> Declaration:
+def describe_model(port: ModelPort, provider: str, model: str, seconds: float | None = None) -> Declaration:
     """Ask a port to describe a model, if it has a method `describe_capabilities(model)`.
 
     The method returns `{"streaming": true, "contextWindow": 128000, "multimodal": {"image": true}}`
@@ -102,9 +100,7 @@ def describe_model(
         return Declaration(problem=_problem(error, timeout))
 
 
-def reconcile(
-    known: ClaimSource, declaration: Declaration
-) -> tuple[ClaimSource, tuple[CappedClaim, ...]]:
+def reconcile(known: ClaimSource, declaration: Declaration) -> tuple[ClaimSource, tuple[CappedClaim, ...]]:
     """Let declared claims fill what is unknown, and cap those that exceed what is known."""
     accepted: dict[str, Claim] = {}
     capped: list[CappedClaim] = []

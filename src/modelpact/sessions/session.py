@@ -17,33 +17,14 @@ from modelpact.conversation.response import StreamEvent
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.need import Need, Needs
-from modelpact.negotiation.parameters import (
-    ParamFinding,
-    effective_params,
-    negotiate_parameters,
-    params_affected,
-)
+from modelpact.negotiation.parameters import ParamFinding, effective_params, negotiate_parameters, params_affected
 from modelpact.negotiation.verdict import ParamAffected, Policy, Verdict
 from modelpact.sessions.errors import SessionError
-from modelpact.sessions.extensions import (
-    ContextProvider,
-    Hook,
-    SecurityMode,
-    StateMachine,
-    load,
-    load_all,
-    read,
-)
+from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, StateMachine, load, load_all, read
 from modelpact.sessions.loop import iterate, run_async, run_sync
 from modelpact.sessions.negotiator import Negotiator
 from modelpact.sessions.params import check_params
-from modelpact.sessions.store import (
-    CommittedState,
-    History,
-    SessionState,
-    SessionStore,
-    TranscriptEntry,
-)
+from modelpact.sessions.store import CommittedState, History, SessionState, SessionStore, TranscriptEntry
 from modelpact.sessions.transitions import StateTransitions, Switched, event_payload
 from modelpact.sessions.turns import MessageInput, Turn, TurnRunner, read_messages
 from modelpact.vocabulary.errors import InputError, brief
@@ -57,9 +38,7 @@ class Session:
     You can use it from many threads; it runs one turn at a time.
     """
 
-    def __init__(
-        self, transitions: StateTransitions, models: ModelCaller, history: History
-    ) -> None:
+    def __init__(self, transitions: StateTransitions, models: ModelCaller, history: History) -> None:
         self._transitions = transitions
         self._store = transitions.store
         self._negotiator = transitions.negotiator
@@ -92,10 +71,7 @@ class Session:
             raise InputError(f"policy is a Policy, not {brief(policy)}")
         state = SessionState(
             "",
-            {
-                "defaultParams": check_params(default_params, "defaultParams"),
-                "launch": check_params(launch, "launch"),
-            },
+            {"defaultParams": check_params(default_params, "defaultParams"), "launch": check_params(launch, "launch")},
             None if machine is None else load(StateMachine, machine),
             load_all(ContextProvider, context_providers),
             load_all(Hook, hooks),
@@ -139,9 +115,7 @@ class Session:
         if not isinstance(name, str) or not _ID.fullmatch(name):
             raise InputError(f"id: 1 to 64 letters, digits, . _ and -, not {brief(id)}")
         transitions = StateTransitions(
-            SessionStore(ledger, name),
-            Negotiator(ledger, models),
-            CommittedState(state, state.required(), "", 1),
+            SessionStore(ledger, name), Negotiator(ledger, models), CommittedState(state, state.required(), "", 1)
         )
         transitions.start(target, parent)
         return cls(transitions, models, History())
@@ -287,9 +261,7 @@ class Session:
         with self._transitions.lock:
             proposed = msgspec.structs.replace(self._transitions.current(), machine=loaded)
             needs = proposed.required()
-            return self._transitions.change(
-                "/sm attach", proposed, needs, "session.attached", payload
-            )
+            return self._transitions.change("/sm attach", proposed, needs, "session.attached", payload)
 
     def detach(self) -> None:
         """Detach the state machine. What it required is no longer required."""
@@ -302,10 +274,7 @@ class Session:
             self._transitions.change_without_negotiation(proposed, "session.detached", payload)
 
     def reload(
-        self,
-        *,
-        context_providers: Iterable[ContextProvider] | None = None,
-        hooks: Iterable[Hook] | None = None,
+        self, *, context_providers: Iterable[ContextProvider] | None = None, hooks: Iterable[Hook] | None = None
     ) -> Switched:
         """Replace the context providers or the hooks.
 
@@ -322,13 +291,9 @@ class Session:
                 "contextProviders": [provider.name for provider in proposed.context_providers],
                 "hooks": [hook.name for hook in proposed.hooks],
             }
-            return self._transitions.change(
-                "reload", proposed, proposed.required(), "session.reloaded", payload
-            )
+            return self._transitions.change("reload", proposed, proposed.required(), "session.reloaded", payload)
 
-    def set_params(
-        self, params: Mapping[str, Any], *, unset: Iterable[str] = ()
-    ) -> tuple[ParamAffected, ...]:
+    def set_params(self, params: Mapping[str, Any], *, unset: Iterable[str] = ()) -> tuple[ParamAffected, ...]:
         """Set parameters in the layer `/params`, and remove those in `unset`, in one change.
 
         Return the parameters that do not apply on the model.
@@ -370,9 +335,7 @@ class Session:
                 self.id,
             )
             wanted = state.target if target is None else target
-            return Session._start(
-                wanted, child, self._store.ledger, self._models, id, self._transitions
-            )
+            return Session._start(wanted, child, self._store.ledger, self._models, id, self._transitions)
 
     def send(self, messages: MessageInput) -> Turn:
         """Send messages and wait for the answer. A running event loop does not matter."""
@@ -399,9 +362,7 @@ class Session:
         proposed = self._state.with_target(target)
         return self._transitions.change(trigger, proposed, self.needs, "session.switched", payload)
 
-    def _change_params(
-        self, added: dict[str, Any], removed: Iterable[str]
-    ) -> tuple[ParamAffected, ...]:
+    def _change_params(self, added: dict[str, Any], removed: Iterable[str]) -> tuple[ParamAffected, ...]:
         names = (removed,) if isinstance(removed, str) else tuple(removed)
         payload = {"set": event_payload(added)} if added or not names else {}
         if names:

@@ -10,13 +10,7 @@ from modelpact.ledger.reader import LedgerReader
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.verdict import Policy
 from modelpact.sessions.errors import SessionMoved, UnknownSession, UnreadableSession
-from modelpact.sessions.extensions import (
-    ContextProvider,
-    Hook,
-    SecurityMode,
-    StateMachine,
-    required_set,
-)
+from modelpact.sessions.extensions import ContextProvider, Hook, SecurityMode, StateMachine, required_set
 from modelpact.vocabulary.errors import InputError, ModelpactError
 
 
@@ -44,16 +38,12 @@ class SessionState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def required(self) -> Needs:
         """Compute the required set."""
-        return required_set(
-            self.machine, self.context_providers, self.hooks, self.security, self.inherited
-        )
+        return required_set(self.machine, self.context_providers, self.hooks, self.security, self.inherited)
 
     def with_target(self, target: str) -> "SessionState":
         """Return the state with another model in use."""
         provider, _, model = target.partition("/")
-        return msgspec.structs.replace(
-            self, target=target, choices={**self.choices, provider: model}
-        )
+        return msgspec.structs.replace(self, target=target, choices={**self.choices, provider: model})
 
 
 class CommittedState(msgspec.Struct, frozen=True):
@@ -75,12 +65,7 @@ class History(msgspec.Struct, frozen=True):
 
     def with_messages(self, messages: tuple[Message, ...]) -> "History":
         """Return the history after a turn started with these messages."""
-        return History(
-            self.messages,
-            (*self.unanswered, *messages),
-            self.rows + len(messages),
-            self.turns + 1,
-        )
+        return History(self.messages, (*self.unanswered, *messages), self.rows + len(messages), self.turns + 1)
 
     def with_response(self, messages: tuple[Message, ...], response: Message) -> "History":
         """Return the history after the model responded to the turn with these messages."""
@@ -154,21 +139,16 @@ class SessionStore:
     def load_transcript(self) -> tuple[TranscriptEntry, ...]:
         """Return all messages of the session in order."""
         rows = self.ledger.read(
-            "SELECT turn, answered, message FROM session_messages "
-            "WHERE session = ? ORDER BY number",
-            (self.id,),
+            "SELECT turn, answered, message FROM session_messages WHERE session = ? ORDER BY number", (self.id,)
         )
         return tuple(
-            TranscriptEntry(turn, bool(answered), _MESSAGE.decode(message))
-            for turn, answered, message in rows
+            TranscriptEntry(turn, bool(answered), _MESSAGE.decode(message)) for turn, answered, message in rows
         )
 
     def insert(self, tx: Transaction, committed: CommittedState) -> None:
         """Insert the session. Raise if its id is taken."""
         if tx.execute("SELECT 1 FROM sessions WHERE id = ?", (self.id,)):
-            raise InputError(
-                f"there is a session {self.id} already: resume it, or choose another id"
-            )
+            raise InputError(f"there is a session {self.id} already: resume it, or choose another id")
         state = _encode(committed.state).decode()
         tx.execute(
             "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -179,8 +159,7 @@ class SessionStore:
     def replace(self, tx: Transaction, committed: CommittedState) -> None:
         """Replace the state. Raise `SessionMoved` if another process has replaced it meanwhile."""
         changed = tx.execute_update(
-            "UPDATE sessions SET state = ?, event = ?, revision = ?, updated = ? "
-            "WHERE id = ? AND revision = ?",
+            "UPDATE sessions SET state = ?, event = ?, revision = ?, updated = ? WHERE id = ? AND revision = ?",
             (
                 _encode(committed.state).decode(),
                 committed.event,
@@ -194,9 +173,7 @@ class SessionStore:
             raise SessionMoved(self.id)
         self._known_events.add(committed.event)
 
-    def add_messages(
-        self, tx: Transaction, history: History, messages: tuple[Message, ...]
-    ) -> None:
+    def add_messages(self, tx: Transaction, history: History, messages: tuple[Message, ...]) -> None:
         """Add the messages of a new turn, as unanswered. `history` is the one before them."""
         self._check_unmoved(tx, history)
         self._add(tx, history.rows, history.turns + 1, 0, messages)
@@ -204,10 +181,7 @@ class SessionStore:
     def add_response(self, tx: Transaction, history: History, message: Message) -> None:
         """Add the response to the current turn. `history` has the messages of that turn."""
         self._check_unmoved(tx, history)
-        tx.execute(
-            "UPDATE session_messages SET answered = 1 WHERE session = ? AND turn = ?",
-            (self.id, history.turns),
-        )
+        tx.execute("UPDATE session_messages SET answered = 1 WHERE session = ? AND turn = ?", (self.id, history.turns))
         self._add(tx, history.rows, history.turns, 1, (message,))
 
     def _check_unmoved(self, tx: Transaction, history: History) -> None:
@@ -220,14 +194,7 @@ class SessionStore:
         if not rows or rows[0][0] not in self._known_events or rows[0][1] != history.rows:
             raise SessionMoved(self.id)
 
-    def _add(
-        self,
-        tx: Transaction,
-        after: int,
-        turn: int,
-        answered: int,
-        messages: tuple[Message, ...],
-    ) -> None:
+    def _add(self, tx: Transaction, after: int, turn: int, answered: int, messages: tuple[Message, ...]) -> None:
         for number, message in enumerate(messages, after + 1):
             tx.execute(
                 "INSERT INTO session_messages VALUES (?, ?, ?, ?, ?)",

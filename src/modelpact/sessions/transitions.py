@@ -17,13 +17,7 @@ from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.needs.need import Needs
 from modelpact.negotiation.stud import diagnostic_json, stud_name
 from modelpact.negotiation.verdict import Diagnostic, Verdict
-from modelpact.sessions.errors import (
-    NoLongerFits,
-    SessionClosed,
-    SessionError,
-    SpawnRejected,
-    SwitchRejected,
-)
+from modelpact.sessions.errors import NoLongerFits, SessionClosed, SessionError, SpawnRejected, SwitchRejected
 from modelpact.sessions.negotiator import RESUME, Negotiator, SessionDecision
 from modelpact.sessions.store import CommittedState, SessionState, SessionStore
 from modelpact.vocabulary.redaction import redact
@@ -49,9 +43,7 @@ class StateTransitions:
     Hold `lock` while you read the state to change it.
     """
 
-    def __init__(
-        self, store: SessionStore, negotiator: Negotiator, committed: CommittedState
-    ) -> None:
+    def __init__(self, store: SessionStore, negotiator: Negotiator, committed: CommittedState) -> None:
         self.store = store
         self.negotiator = negotiator
         self.committed = committed
@@ -131,12 +123,7 @@ class StateTransitions:
                 raise self.refusal
 
     def change(
-        self,
-        trigger: str,
-        proposed: SessionState,
-        needs: Needs,
-        event_type: str,
-        payload: dict[str, Any],
+        self, trigger: str, proposed: SessionState, needs: Needs, event_type: str, payload: dict[str, Any]
     ) -> Switched:
         """Negotiate a proposed state and put it in force, or record its rejection and raise."""
         before = self.committed
@@ -154,9 +141,7 @@ class StateTransitions:
         self.refusal = None
         return Switched(proposed.target, decision.previous, decision.verdict, decision.diagnostic)
 
-    def change_without_negotiation(
-        self, proposed: SessionState, event_type: str, payload: dict[str, Any]
-    ) -> None:
+    def change_without_negotiation(self, proposed: SessionState, event_type: str, payload: dict[str, Any]) -> None:
         """Put a state in force whose required set is not larger: parameters, or a detached machine.
 
         Parameters may stop applying on the model. `Session.params_affected` lists them.
@@ -197,9 +182,7 @@ class StateTransitions:
         self._write(commit)
         raise rejection
 
-    def _replace(
-        self, tx: Transaction, state: SessionState, needs: Needs, event: str
-    ) -> CommittedState:
+    def _replace(self, tx: Transaction, state: SessionState, needs: Needs, event: str) -> CommittedState:
         committed = CommittedState(state, needs, event, self.committed.revision + 1)
         self.store.replace(tx, committed)
         return committed
@@ -213,21 +196,13 @@ class StateTransitions:
             raise
 
     def _append(
-        self,
-        tx: Transaction,
-        event_type: str,
-        payload: dict[str, Any],
-        cause: str | None,
-        *,
-        unchecked: bool = False,
+        self, tx: Transaction, event_type: str, payload: dict[str, Any], cause: str | None, *, unchecked: bool = False
     ) -> str:
         """Append an event to the session's envelope, and return its id."""
         draft = Draft(self.store.envelope, event_type, payload, cause, unchecked=unchecked)
         return tx.append(draft).id
 
-    def _append_decision(
-        self, tx: Transaction, decision: SessionDecision, cause: str | None
-    ) -> str:
+    def _append_decision(self, tx: Transaction, decision: SessionDecision, cause: str | None) -> str:
         """Append a negotiation, and what was wrong with the provider's declaration."""
         verdict = decision.verdict
         for capped in decision.capped:
@@ -246,30 +221,17 @@ class StateTransitions:
         return self._append(tx, NEGOTIATION_DECIDED, payload, cause, unchecked=True)
 
     def _append_rejection(
-        self,
-        tx: Transaction,
-        decision: SessionDecision,
-        cause: str | None,
-        rejection: SessionError,
+        self, tx: Transaction, decision: SessionDecision, cause: str | None, rejection: SessionError
     ) -> None:
         """Append a negotiation that was not accepted, with the diagnostic and the error's code."""
         decided = self._append_decision(tx, decision, cause)
-        payload = {
-            "trigger": decision.trigger,
-            "code": rejection.code,
-            "diagnostic": _diagnostic_payload(decision),
-        }
+        payload = {"trigger": decision.trigger, "code": rejection.code, "diagnostic": _diagnostic_payload(decision)}
         if decision.unreachable is not None:
             payload["error"] = event_payload(rejection.context["problem"])
         self._append(tx, "session.rejected", payload, decided)
 
     def _append_change(
-        self,
-        tx: Transaction,
-        decision: SessionDecision,
-        cause: str | None,
-        event_type: str,
-        payload: dict[str, Any],
+        self, tx: Transaction, decision: SessionDecision, cause: str | None, event_type: str, payload: dict[str, Any]
     ) -> str:
         """Append an accepted negotiation, its change, and the preferred capabilities it loses.
 
@@ -286,10 +248,7 @@ class StateTransitions:
                 "target": decision.verdict.target,
                 "previous": decision.previous,
                 "lost": [
-                    {
-                        "capability": stud_name(finding.capability),
-                        "requiredBy": list(finding.need.required_by),
-                    }
+                    {"capability": stud_name(finding.capability), "requiredBy": list(finding.need.required_by)}
                     for finding in lost
                 ],
             }
@@ -343,8 +302,7 @@ def _diagnostic_payload(decision: SessionDecision) -> dict[str, Any]:
     assert decision.diagnostic is not None
     payload = diagnostic_json(decision.diagnostic)
     payload["warnings"] = [
-        {"name": stud_name(finding.capability), "reason": finding.outcome}
-        for finding in decision.verdict.warnings
+        {"name": stud_name(finding.capability), "reason": finding.outcome} for finding in decision.verdict.warnings
     ]
     if "paramsAffected" in payload:  # these are redacted already
         payload["paramsAffected"] = canonical_safe(payload["paramsAffected"])

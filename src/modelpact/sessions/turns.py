@@ -9,13 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.catalog.resolution import Resolution
-from modelpact.conversation.message import (
-    ImageBlock,
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import ImageBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from modelpact.conversation.request import JsonObject, JsonSchema, Request
 from modelpact.conversation.response import Response, StreamEvent, collect
 from modelpact.dispatch import emulated_call
@@ -29,13 +23,7 @@ from modelpact.ledger.ledger import Transaction
 from modelpact.negotiation.parameters import ParamFinding, effective_params, params_affected
 from modelpact.providers.contract import Invocation
 from modelpact.providers.runtime.records import digest, encode_content
-from modelpact.sessions.errors import (
-    CapabilityMissing,
-    ParamsRefused,
-    SessionBusy,
-    SessionMoved,
-    describe_param,
-)
+from modelpact.sessions.errors import CapabilityMissing, ParamsRefused, SessionBusy, SessionMoved, describe_param
 from modelpact.sessions.params import apply_params, build_request
 from modelpact.sessions.store import CommittedState, History, SessionState
 from modelpact.sessions.transitions import StateTransitions, event_payload
@@ -73,9 +61,7 @@ class Turn(msgspec.Struct, frozen=True):
 class TurnRunner:
     """Runs the turns of one session, one at a time, and keeps its message history."""
 
-    def __init__(
-        self, transitions: StateTransitions, models: ModelCaller, history: History
-    ) -> None:
+    def __init__(self, transitions: StateTransitions, models: ModelCaller, history: History) -> None:
         self._transitions = transitions
         self._store = transitions.store
         self._models = models
@@ -114,14 +100,10 @@ class TurnRunner:
         warnings: list[str] = []
         request, emulated = self._prepare(committed.state, messages, streaming, warnings)
         turn_event = await self._record_messages(committed, messages, streaming)
-        port = _RecordedPort(
-            self._models, committed.state.provider, self._store.envelope, turn_event
-        )
+        port = _RecordedPort(self._models, committed.state.provider, self._store.envelope, turn_event)
 
         def on_report(report: EmulatorReport) -> None:
-            warnings.extend(
-                f"{applied.capability} is emulated: {applied.label}" for applied in report.applied
-            )
+            warnings.extend(f"{applied.capability} is emulated: {applied.label}" for applied in report.applied)
             warnings.extend(report.warnings)
 
         try:
@@ -159,20 +141,14 @@ class TurnRunner:
             await asyncio.shield(self._record_failure(cancelled, turn_event))
             raise
         try:
-            turn = await self._record_response(
-                messages, response, port.results, turn_event, warnings
-            )
+            turn = await self._record_response(messages, response, port.results, turn_event, warnings)
         except SessionMoved as error:
             await self._record_failure(error, turn_event)
             raise
         yield turn
 
     def _prepare(
-        self,
-        state: SessionState,
-        messages: tuple[Message, ...],
-        streaming: bool,
-        warnings: list[str],
+        self, state: SessionState, messages: tuple[Message, ...], streaming: bool, warnings: list[str]
     ) -> tuple[Request, EmulatedRequest | None]:
         """Build the request, and its emulation if the model needs one.
 
@@ -182,9 +158,7 @@ class TurnRunner:
         negotiator = self._transitions.negotiator
         claims = negotiator.claims(target)
         labels = emulator_strategies().labels if policy.emulate else {}
-        lacking = [
-            name for name in _CHECKED_BEFORE_SENDING if claims.claim(name).support == "unsupported"
-        ]
+        lacking = [name for name in _CHECKED_BEFORE_SENDING if claims.claim(name).support == "unsupported"]
         emulatable = frozenset(name for name in lacking if name in labels)
         resolution = negotiator.resolution(target)
         applied = apply_params(effective_params(state.layers), resolution, emulatable)
@@ -203,9 +177,7 @@ class TurnRunner:
                 raise CapabilityMissing(target, name, "it is known not to have it")
         return request, Emulator().prepare(request, used) if used else None
 
-    async def _record_messages(
-        self, committed: CommittedState, messages: tuple[Message, ...], streaming: bool
-    ) -> str:
+    async def _record_messages(self, committed: CommittedState, messages: tuple[Message, ...], streaming: bool) -> str:
         """Record the messages before they are sent. Return the id of the event."""
         before = self.history
         payload = {
@@ -244,9 +216,7 @@ class TurnRunner:
             "stopReason": response.stop_reason,
             "warnings": list(warnings),
         }
-        draft = Draft(
-            self._store.envelope, "session.answered", event_payload(payload), settled or turn_event
-        )
+        draft = Draft(self._store.envelope, "session.answered", event_payload(payload), settled or turn_event)
 
         def commit(tx: Transaction) -> None:
             self._store.add_response(tx, before, message)
@@ -257,11 +227,7 @@ class TurnRunner:
         return Turn(response, invocations, self._cost(invocations), tuple(warnings))
 
     async def _record_failure(self, error: ModelpactError, cause: str) -> None:
-        payload = {
-            "turn": self.history.turns,
-            "code": str(getattr(error, "code", "")),
-            "error": str(error)[:500],
-        }
+        payload = {"turn": self.history.turns, "code": str(getattr(error, "code", "")), "error": str(error)[:500]}
         draft = Draft(self._store.envelope, "session.failed", event_payload(payload), cause)
         await self._store.ledger.write_async(lambda tx: tx.append(draft))
 
@@ -323,9 +289,7 @@ def read_messages(sent: MessageInput) -> tuple[Message, ...]:
     return tuple(messages)
 
 
-def _refuse_params(
-    state: SessionState, lost: tuple[ParamFinding, ...], resolution: Resolution
-) -> None:
+def _refuse_params(state: SessionState, lost: tuple[ParamFinding, ...], resolution: Resolution) -> None:
     affected = {param.param_path: param for param in params_affected(state.layers, resolution)}
     for finding in lost:
         if finding.capability in _CHECKED_BEFORE_SENDING and finding.action == "unsupported":
@@ -348,9 +312,7 @@ def _uses(request: Request, name: str) -> bool:
     if name == "streaming":
         return request.stream
     if name == "tool-calling":
-        has_tool_blocks = any(
-            isinstance(block, (ToolUseBlock, ToolResultBlock)) for block in blocks
-        )
+        has_tool_blocks = any(isinstance(block, (ToolUseBlock, ToolResultBlock)) for block in blocks)
         return bool(request.tools) or has_tool_blocks
     if name == "structured-output":
         return isinstance(request.output, JsonSchema)

@@ -83,13 +83,9 @@ class VersionRange(msgspec.Struct, frozen=True):
         return self.text
 
     def __contains__(self, version: ContractVersion) -> bool:
-        if version.pre and not any(
-            bound.pre and bound.numbers == version.numbers for _, bound in self.bounds
-        ):
+        if version.pre and not any(bound.pre and bound.numbers == version.numbers for _, bound in self.bounds):
             return False  # the range must name a pre-release of the same version
-        return all(
-            _OPERATORS[sign](version.sort_key, bound.sort_key) for sign, bound in self.bounds
-        )
+        return all(_OPERATORS[sign](version.sort_key, bound.sort_key) for sign, bound in self.bounds)
 
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -117,9 +113,7 @@ def _bounds(part: str, text: str) -> list[tuple[str, ContractVersion]]:
     try:
         version = ContractVersion.parse(full[2])
     except InputError:
-        raise InputError(
-            f"{brief(text)} is not a range of versions: write one such as ^1.0 or >=1.0,<2"
-        ) from None
+        raise InputError(f"{brief(text)} is not a range of versions: write one such as ^1.0 or >=1.0,<2") from None
     if sign in ("^", "~"):
         (_, _), end = _expand(sign, list(version.numbers))
         return [(">=", version), end]

@@ -12,13 +12,7 @@ MinSupport = Literal["native", "emulated"]
 Kind = Literal["flag", "limit", "choice"]
 Group = Literal["model", "modality", "parameter", "agent", "host"]
 
-SUPPORTS: Final[tuple[Support, ...]] = (
-    "native",
-    "emulated",
-    "restricted",
-    "unsupported",
-    "unknown",
-)
+SUPPORTS: Final[tuple[Support, ...]] = ("native", "emulated", "restricted", "unsupported", "unknown")
 MIN_SUPPORTS: Final[tuple[MinSupport, ...]] = ("native", "emulated")
 _SATISFYING: Final[dict[str, frozenset[str]]] = {
     "native": frozenset({"native"}),
@@ -127,9 +121,7 @@ _MODEL = [
     Capability("max-input", "the longest prompt", kind="limit", unit="tokens"),
     Capability("max-output", "the longest answer", kind="limit", unit="tokens"),
     Capability(
-        "long-context",
-        "a context window of 200,000 tokens or more",
-        formula=AtLeast("context-window", 200_000),
+        "long-context", "a context window of 200,000 tokens or more", formula=AtLeast("context-window", 200_000)
     ),
     Capability(
         "multimodal",
@@ -141,9 +133,7 @@ _MODEL = [
         "which kind of caching the provider offers",
         kind="choice",
         choices=("none", "prompt-caching", "context-caching"),
-        formula=Ladder(
-            (("prompt-caching", "prompt-caching"), ("context-caching", "context-caching")), "none"
-        ),
+        formula=Ladder((("prompt-caching", "prompt-caching"), ("context-caching", "context-caching")), "none"),
     ),
     Capability(
         "token-limit-param",
@@ -268,9 +258,6 @@ def capability(name: str) -> Capability:
     entry = find_capability(name)
     if entry is None:
         raise UnknownCapability(
-            "capability",
-            name,
-            (*CAPABILITIES, *ALIASES),
-            "write capabilities of your host as x-host-<host>-<key>",
+            "capability", name, (*CAPABILITIES, *ALIASES), "write capabilities of your host as x-host-<host>-<key>"
         )
     return entry

@@ -112,9 +112,7 @@ OPENWOP: Final = Dialect(
     },
     extensible=True,
 )
-ABP: Final = Dialect(
-    "abp", {name: _ABP_OTHER_NAMES.get(name, name.replace("_", "-")) for name in _ABP_NAMES}
-)
+ABP: Final = Dialect("abp", {name: _ABP_OTHER_NAMES.get(name, name.replace("_", "-")) for name in _ABP_NAMES})
 NIKA_FIELDS: Final = Dialect(
     "nika field",
     {
@@ -128,22 +126,11 @@ NIKA_FIELDS: Final = Dialect(
 )
 NIKA_PARAMETERS: Final = Dialect("nika parameter", {name: name for name in PARAMETERS})
 NIKA_INPUT: Final = Dialect("nika input modality", {name: f"{name}-input" for name in MODALITIES})
-NIKA_OUTPUT: Final = Dialect(
-    "nika output modality", {name: f"{name}-output" for name in MODALITIES}
-)
+NIKA_OUTPUT: Final = Dialect("nika output modality", {name: f"{name}-output" for name in MODALITIES})
 
 DIALECTS: Final[dict[str, Dialect]] = {
     entry.name: entry
-    for entry in (
-        STUD,
-        STUD_KINDS,
-        OPENWOP,
-        ABP,
-        NIKA_FIELDS,
-        NIKA_PARAMETERS,
-        NIKA_INPUT,
-        NIKA_OUTPUT,
-    )
+    for entry in (STUD, STUD_KINDS, OPENWOP, ABP, NIKA_FIELDS, NIKA_PARAMETERS, NIKA_INPUT, NIKA_OUTPUT)
 }
 
 

@@ -47,9 +47,7 @@ class Problem(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
-        return (
-            f"{place}: {self.where}: {self.message}" if self.where else f"{place}: {self.message}"
-        )
+        return f"{place}: {self.where}: {self.message}" if self.where else f"{place}: {self.message}"
 
 
 class ProblemsError(ModelpactError, ValueError):

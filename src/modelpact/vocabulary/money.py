@@ -27,7 +27,5 @@ def format_money(amount: int, currency: str, places: int = NANO_PLACES) -> str:
     sign = "−" if amount < 0 else ""
     if currency == "USD":
         return f"{sign}${int(whole):,}.{digits}"
-    escaped = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in currency
-    )
+    escaped = "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in currency)
     return f"{sign}{int(whole):,}.{digits} {escaped}"

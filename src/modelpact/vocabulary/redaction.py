@@ -59,9 +59,7 @@ _KEY_OWNERS: Final = frozenset(
     {"api", "access", "account", "auth", "encryption", "private", "secret", "shared", "signing"}
     | {"ssh", "service", "subscription"}
 )
-_TOKEN_OWNERS: Final = frozenset(
-    {"access", "api", "auth", "bearer", "csrf", "id", "refresh", "secret", "session"}
-)
+_TOKEN_OWNERS: Final = frozenset({"access", "api", "auth", "bearer", "csrf", "id", "refresh", "secret", "session"})
 _ORDINARY_TOKENS: Final = frozenset(
     {"bos", "cls", "end", "eos", "first", "last", "mask", "next", "pad", "per", "sep"}
     | {"special", "start", "stop", "unk"}

@@ -71,6 +71,4 @@ def _check_writable(value: Any, name: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         surrogate = f"\\u{ord(text[error.start]):04x}"
-        raise InputError(
-            f"{name}: {surrogate} is half a character: its other half is missing"
-        ) from None
+        raise InputError(f"{name}: {surrogate} is half a character: its other half is missing") from None

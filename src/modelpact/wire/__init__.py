@@ -5,14 +5,7 @@ This package knows nothing of models or providers.
 
 from modelpact.wire.client import Client
 from modelpact.wire.client_response import ClientResponse
-from modelpact.wire.errors import (
-    ClientDisconnected,
-    ConnectionLost,
-    HttpError,
-    PoolFull,
-    WireError,
-    WireTimeout,
-)
+from modelpact.wire.errors import ClientDisconnected, ConnectionLost, HttpError, PoolFull, WireError, WireTimeout
 from modelpact.wire.headers import Headers, RawHeaders
 from modelpact.wire.limits import PoolLimits, ServerLimits, Timeouts
 from modelpact.wire.messages import DrainableBody, Handler, HttpRequest, HttpResponse

@@ -95,9 +95,7 @@ class Client:
         if connection is None:
             connection = await pool.acquire(min(timeouts.connect, timeouts.total))
         try:
-            return await connection.exchange(
-                head, body, timeouts, total_deadline, head_only=head_only
-            )
+            return await connection.exchange(head, body, timeouts, total_deadline, head_only=head_only)
         except ConnectionLost:
             if not _can_retry(connection, body):
                 raise
@@ -144,9 +142,7 @@ class Client:
                 self._timer = DeadlineTimer(asyncio.get_running_loop(), _CHECK_SECONDS)
             if origin.scheme == "https" and self._tls is None:
                 self._tls = ssl.create_default_context()
-            pool = self._pools[origin] = Pool(
-                origin, self._limits, self._tls, self._timer, self._forget
-            )
+            pool = self._pools[origin] = Pool(origin, self._limits, self._tls, self._timer, self._forget)
             if self._retired:
                 pool.retire()
         return pool
@@ -226,9 +222,7 @@ class Pool:
             elif waiter.done() and not waiter.cancelled():
                 self._hand_over(waiter.result())
             if isinstance(error, TimeoutError):
-                raise WireTimeout(
-                    "pool", f"{self._origin}: no connection became free in {timeout:g} s"
-                ) from error
+                raise WireTimeout("pool", f"{self._origin}: no connection became free in {timeout:g} s") from error
             raise
 
     async def _connect(self, timeout: float) -> ClientConnection:
@@ -238,9 +232,7 @@ class Pool:
         try:
             async with asyncio.timeout(None if timeout == inf else timeout):
                 _, connection = await self._loop.create_connection(
-                    lambda: ClientConnection(
-                        str(origin), self._limits, self._timer, self._released
-                    ),
+                    lambda: ClientConnection(str(origin), self._limits, self._timer, self._released),
                     origin.host,
                     origin.port,
                     ssl=self._tls if secure else None,
@@ -261,9 +253,7 @@ class Pool:
         if isinstance(error, ssl.SSLCertVerificationError):
             reason = str(getattr(error, "verify_message", error)).rstrip(".")
             advice = _certificate_advice(error, origin)
-            return WireError(
-                "tls", f"{origin}: its certificate was not accepted: {reason}; {advice}"
-            )
+            return WireError("tls", f"{origin}: its certificate was not accepted: {reason}; {advice}")
         if isinstance(error, ssl.SSLError):
             return WireError("tls", f"{origin}: TLS failed: {error.reason or error}")
         return WireError("connect", f"{origin}: cannot connect: {error}")
@@ -326,9 +316,7 @@ def _check_method(method: str) -> None:
         raise InputError(f"method {brief(method)}: expected one such as GET or POST")
 
 
-def _request_head(
-    method: str, url: Url, headers: HeaderPairs, body: bytes | AsyncIterable[bytes]
-) -> bytes:
+def _request_head(method: str, url: Url, headers: HeaderPairs, body: bytes | AsyncIterable[bytes]) -> bytes:
     _check_method(method)
     if not isinstance(body, bytes):
         length = b"transfer-encoding: chunked\r\n"
@@ -336,12 +324,7 @@ def _request_head(
         length = b"content-length: %d\r\n" % len(body)
     else:
         length = b""
-    return b"%b %b%b%b\r\n" % (
-        method.encode(),
-        url.request_line_end,
-        encode_headers(headers),
-        length,
-    )
+    return b"%b %b%b%b\r\n" % (method.encode(), url.request_line_end, encode_headers(headers), length)
 
 
 def _certificate_advice(error: Exception, origin: Origin) -> str:
@@ -350,8 +333,5 @@ def _certificate_advice(error: Exception, origin: Origin) -> str:
         return _ADVICE[error.reason]
     code = getattr(error, "verify_code", None)
     if code in (_HOSTNAME_MISMATCH, _ADDRESS_MISMATCH):
-        return (
-            f"it is for another host: reissue it with `--host {origin.host}`, or connect to the "
-            "host that it is for"
-        )
+        return f"it is for another host: reissue it with `--host {origin.host}`, or connect to the host that it is for"
     return _ADVICE[_REASONS.get(code, "unknown")]

@@ -193,9 +193,7 @@ class ClientConnection(asyncio.Protocol):
         """Release the connection to the pool if it can be reused."""
         reader = self._reader
         unsent = self._sender is not None or self._transport.get_write_buffer_size() > 0
-        reusable = reader.keep_alive and not (
-            reader.has_extra_data or unsent or self._transport.is_closing()
-        )
+        reusable = reader.keep_alive and not (reader.has_extra_data or unsent or self._transport.is_closing())
         reader.response = self._response = None
         self._busy = False
         self.used = True

@@ -29,9 +29,7 @@ class ClientResponse(IncomingMessage):
 
     __slots__ = ("_default_limit", "_source", "peer_certificate", "status")
 
-    def __init__(
-        self, status: int, headers: Headers, source: ResponseSource, default_limit: int
-    ) -> None:
+    def __init__(self, status: int, headers: Headers, source: ResponseSource, default_limit: int) -> None:
         super().__init__(headers, source)
         self.status = status
         self.peer_certificate = source.peer_certificate
@@ -55,9 +53,7 @@ class ClientResponse(IncomingMessage):
             raise
         if remaining < 0:
             await self.aclose()
-            raise WireError(
-                "body", f"{self._source.name}: the response is longer than {limit} bytes"
-            )
+            raise WireError("body", f"{self._source.name}: the response is longer than {limit} bytes")
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     async def aclose(self) -> None:
@@ -148,10 +144,7 @@ class ClientResponseReader:
         if self.response is None:
             if self._bytes_fed > self._limits.head + ALLOWED_OVERHEAD:
                 raise self._malformed(f"the head is longer than {self._limits.head} bytes")
-        elif (
-            self._chunked
-            and self._bytes_fed > MAX_OVERHEAD_RATIO * self._body_received + ALLOWED_OVERHEAD
-        ):
+        elif self._chunked and self._bytes_fed > MAX_OVERHEAD_RATIO * self._body_received + ALLOWED_OVERHEAD:
             raise self._malformed("too much chunk framing for the size of the body")
 
     # Callbacks of the parser. Errors pass through it and are raised again by `feed`.
@@ -182,10 +175,7 @@ class ClientResponseReader:
         index = headers.index
         self._chunked = b"transfer-encoding" in index
         self._until_close = not (
-            self._chunked
-            or b"content-length" in index
-            or status in BODILESS_STATUSES
-            or self._head_only
+            self._chunked or b"content-length" in index or status in BODILESS_STATUSES or self._head_only
         )
         self.keep_alive = parser.should_keep_alive()
         self._bytes_fed = 0
@@ -231,8 +221,7 @@ class ClientResponseReader:
             self._reject(f"the headers are longer than {limits.head} bytes")
         encoding = headers.index.get(b"transfer-encoding")
         if encoding is not None and (
-            encoding.rstrip(b" \t").lower() != b"chunked"
-            or b"transfer-encoding" in headers.repeated
+            encoding.rstrip(b" \t").lower() != b"chunked" or b"transfer-encoding" in headers.repeated
         ):
             self._reject("the transfer encoding is not `chunked`")
 

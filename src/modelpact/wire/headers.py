@@ -25,9 +25,7 @@ _FRAMING: Final = frozenset(
     )
 )
 """Headers that the client and the server set themselves."""
-_NOT_FORWARDABLE: Final = frozenset(
-    name.encode() for name in (*_FRAMING, "proxy-authenticate", "proxy-authorization")
-)
+_NOT_FORWARDABLE: Final = frozenset(name.encode() for name in (*_FRAMING, "proxy-authenticate", "proxy-authorization"))
 _TOKEN: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MEMO_SIZE: Final = 512
@@ -164,10 +162,7 @@ def encode_headers(headers: HeaderPairs) -> bytes:
     for name, value in headers.items() if isinstance(headers, Mapping) else headers:
         _check_name(name)
         if not value.isprintable() and _CONTROL.search(value):
-            raise InputError(
-                f"header {name}: the value {brief(value)} has control characters: "
-                "remove or encode them"
-            )
+            raise InputError(f"header {name}: the value {brief(value)} has control characters: remove or encode them")
         lines.append(f"{name}: {value}\r\n")
     text = "".join(lines)
     try:
@@ -175,8 +170,7 @@ def encode_headers(headers: HeaderPairs) -> bytes:
     except UnicodeEncodeError as error:
         line = text[: error.start].rpartition("\r\n")[2]
         raise InputError(
-            f"header {line.partition(':')[0]}: the value has characters outside Latin-1: "
-            "encode them"
+            f"header {line.partition(':')[0]}: the value has characters outside Latin-1: encode them"
         ) from error
 
 

@@ -16,9 +16,7 @@ BODILESS_STATUSES: Final = (204, 304)
 """Statuses that forbid a body."""
 _CHUNK_OVERHEAD: Final = 64
 """Bytes counted for each chunk beside its content, so that a flood of tiny chunks is bounded."""
-_START_LINES: Final = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus
-}
+_START_LINES: Final = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 _PLAIN_TEXT: Final = (("content-type", "text/plain; charset=utf-8"),)
 
 
@@ -48,16 +46,7 @@ class IncomingMessage:
     The connection feeds it with `feed_data`, `feed_all`, `feed_eof` and `set_exception`.
     """
 
-    __slots__ = (
-        "_buffered",
-        "_chunks",
-        "_complete",
-        "_connection",
-        "_exception",
-        "_paused",
-        "_waiter",
-        "headers",
-    )
+    __slots__ = ("_buffered", "_chunks", "_complete", "_connection", "_exception", "_paused", "_waiter", "headers")
 
     def __init__(self, headers: Headers, connection: FlowControl) -> None:
         self.headers = headers
@@ -283,10 +272,7 @@ class HttpResponse:
     __slots__ = ("body", "headers", "status")
 
     def __init__(
-        self,
-        status: int = 200,
-        headers: HeaderPairs = (),
-        body: bytes | AsyncIterable[bytes] | DrainableBody = b"",
+        self, status: int = 200, headers: HeaderPairs = (), body: bytes | AsyncIterable[bytes] | DrainableBody = b""
     ) -> None:
         self.status = status
         self.headers = headers

@@ -35,9 +35,7 @@ class _AiohttpResponse(aiohttp.ClientResponse):
 class ProxiedOrigin:
     """One origin behind a proxy, with a limited number of exchanges and waiting callers."""
 
-    def __init__(
-        self, origin: Origin, proxy: str, limits: PoolLimits, tls: ssl.SSLContext | None
-    ) -> None:
+    def __init__(self, origin: Origin, proxy: str, limits: PoolLimits, tls: ssl.SSLContext | None) -> None:
         self._proxy = proxy
         self._limits = limits
         self._tls = tls
@@ -45,9 +43,7 @@ class ProxiedOrigin:
         self._open_responses: set[_ProxiedSource] = set()
         self._sending = 0
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=limits.connections, keepalive_timeout=limits.idle_seconds
-            ),
+            connector=aiohttp.TCPConnector(limit=limits.connections, keepalive_timeout=limits.idle_seconds),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
             skip_auto_headers=_NO_DEFAULT_HEADERS,
@@ -56,12 +52,7 @@ class ProxiedOrigin:
         )
 
     async def request(
-        self,
-        method: str,
-        url: str,
-        headers: HeaderPairs,
-        body: bytes | AsyncIterable[bytes],
-        timeouts: Timeouts,
+        self, method: str, url: str, headers: HeaderPairs, body: bytes | AsyncIterable[bytes], timeouts: Timeouts
     ) -> ClientResponse:
         """Send a request and return the response as soon as its head has arrived."""
         busy = self._sending + len(self._open_responses)
@@ -88,9 +79,7 @@ class ProxiedOrigin:
             self._sending -= 1
         return self._client_response(cast(_AiohttpResponse, response), timeouts, total_deadline)
 
-    def _client_response(
-        self, received: _AiohttpResponse, timeouts: Timeouts, total_deadline: float
-    ) -> ClientResponse:
+    def _client_response(self, received: _AiohttpResponse, timeouts: Timeouts, total_deadline: float) -> ClientResponse:
         headers = Headers([(name.lower(), value) for name, value in received.raw_headers])
         if len(headers) > self._limits.headers or headers.size > self._limits.head:
             received.close()
@@ -98,18 +87,12 @@ class ProxiedOrigin:
         source = _ProxiedSource(self._name, received)
         response = ClientResponse(received.status, headers, source, self._limits.body)
         self._open_responses.add(source)
-        source.task = asyncio.create_task(
-            self._copy_body(response, source, timeouts.between_bytes, total_deadline)
-        )
+        source.task = asyncio.create_task(self._copy_body(response, source, timeouts.between_bytes, total_deadline))
         source.task.add_done_callback(lambda _: self._finished(response, source))
         return response
 
     async def _copy_body(
-        self,
-        response: ClientResponse,
-        source: "_ProxiedSource",
-        between_bytes: float,
-        total_deadline: float,
+        self, response: ClientResponse, source: "_ProxiedSource", between_bytes: float, total_deadline: float
     ) -> None:
         """Feed the body to the response, no faster than it is read."""
         content = source.received.content

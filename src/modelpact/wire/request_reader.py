@@ -186,12 +186,7 @@ class HttpRequestReader:
         self._body_allowance = self._limits.body
         self._bytes_fed = 0
         self.incomplete = HttpRequest(
-            method,
-            target,
-            headers,
-            self._sink,
-            version == "1.1" and parser.should_keep_alive(),
-            version == "1.1",
+            method, target, headers, self._sink, version == "1.1" and parser.should_keep_alive(), version == "1.1"
         )
         self._sink.request_received(self.incomplete, b"expect" in index and version == "1.1")
 
@@ -226,10 +221,7 @@ class HttpRequestReader:
         if self._bytes_fed + self._data_length > limit and headers.size > limit:
             self._reject(431, f"the headers are longer than {limit} bytes")
         if headers.repeated & _NOT_REPEATABLE:
-            self._reject(
-                400,
-                "a header that decides the sender, destination or end of the request is repeated",
-            )
+            self._reject(400, "a header that decides the sender, destination or end of the request is repeated")
 
     def _check_framing(self, method: str, version: str, index: dict[bytes, bytes]) -> None:
         if version not in ("1.1", "1.0"):

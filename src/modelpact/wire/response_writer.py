@@ -30,9 +30,7 @@ _CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 class ResponseWriter:
     """Writes the responses of one connection and waits while the client does not read."""
 
-    def __init__(
-        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, write_seconds: float
-    ) -> None:
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, write_seconds: float) -> None:
         self._transport = transport
         self._loop = loop
         self._write_seconds = write_seconds
@@ -110,9 +108,7 @@ class ResponseWriter:
             self._write(body)
         return self._drain_waiter is not None
 
-    async def send_stream(
-        self, request: HttpRequest, response: HttpResponse, *, keep_alive: bool
-    ) -> bool:
+    async def send_stream(self, request: HttpRequest, response: HttpResponse, *, keep_alive: bool) -> bool:
         """Send a response as it is produced; tell whether the connection can be used again."""
         # A body without length and chunks ends where the connection does.
         chunked = request.accepts_chunked

@@ -71,12 +71,7 @@ class Server:
 
 
 async def serve(
-    handler: Handler,
-    host: str,
-    port: int,
-    *,
-    tls: ssl.SSLContext | None = None,
-    limits: ServerLimits = DEFAULT_LIMITS,
+    handler: Handler, host: str, port: int, *, tls: ssl.SSLContext | None = None, limits: ServerLimits = DEFAULT_LIMITS
 ) -> Server:
     """Listen on an address and answer each request with the handler.
 
@@ -84,9 +79,7 @@ async def serve(
     that status; any other exception is logged and answered with 500.
     """
     loop = asyncio.get_running_loop()
-    interval = check_interval(
-        limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds
-    )
+    interval = check_interval(limits.head_seconds, limits.body_seconds, limits.idle_seconds, limits.write_seconds)
     state = ServerState(handler, limits, loop, DeadlineTimer(loop, interval))
     listener = await loop.create_server(
         lambda: ServerConnection(state),
@@ -148,9 +141,7 @@ class Routes:
             if len(pattern) == len(parts) and all(
                 expected in ("{}", part) for expected, part in zip(pattern, parts, strict=True)
             ):
-                segments = (
-                    part for expected, part in zip(pattern, parts, strict=True) if expected == "{}"
-                )
+                segments = (part for expected, part in zip(pattern, parts, strict=True) if expected == "{}")
                 return methods, tuple(map(_decode_segment, segments))
         raise HttpError(404, "no such path")
 

@@ -23,11 +23,7 @@ class ServerState:
     """What the connections of one server share."""
 
     def __init__(
-        self,
-        handler: Handler,
-        limits: ServerLimits,
-        loop: asyncio.AbstractEventLoop,
-        timer: DeadlineTimer,
+        self, handler: Handler, limits: ServerLimits, loop: asyncio.AbstractEventLoop, timer: DeadlineTimer
     ) -> None:
         self.handler = handler
         self.limits = limits

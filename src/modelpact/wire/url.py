@@ -105,10 +105,6 @@ def _is_excluded(origin: Origin, no_proxy: str) -> bool:
     """Tell whether a list such as `example.com, .internal, host:8080` names the origin."""
     for entry in no_proxy.lower().replace(" ", "").split(","):
         name, _, port = entry.removeprefix("*").removeprefix(".").partition(":")
-        if entry == "*" or (
-            name
-            and f".{origin.host}".endswith(f".{name}")
-            and (not port or port == str(origin.port))
-        ):
+        if entry == "*" or (name and f".{origin.host}".endswith(f".{name}") and (not port or port == str(origin.port))):
             return True
     return False

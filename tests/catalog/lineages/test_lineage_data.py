@@ -56,9 +56,7 @@ def test_curated_providers_come_first_and_the_rest_by_id() -> None:
 
 
 def test_names_are_unique_and_fields_are_well_formed() -> None:
-    names = [
-        name for provider in PROVIDERS for name in (provider["id"], *provider.get("aliases", ()))
-    ]
+    names = [name for provider in PROVIDERS for name in (provider["id"], *provider.get("aliases", ()))]
     assert len(names) == len(set(names))
     for provider in PROVIDERS:
         assert re.fullmatch(r"[a-z][a-z0-9-]*", provider["id"])

@@ -51,10 +51,7 @@ def test_prices_window_status_and_match_are_kept(tmp_path: Path) -> None:
             "model": "grok",
             "caps": {"context_window": 256_000},
             "match": {
-                "or": [
-                    {"starts_with": "grok-"},
-                    {"and": [{"contains": "g"}, {"regex": "^g.k$"}, {"ends_with": "k"}]},
-                ]
+                "or": [{"starts_with": "grok-"}, {"and": [{"contains": "g"}, {"regex": "^g.k$"}, {"ends_with": "k"}]}]
             },
             "price": {"input": 37_500, "output": 15_000_000},
             "status": "deprecated",
@@ -64,17 +61,11 @@ def test_prices_window_status_and_match_are_kept(tmp_path: Path) -> None:
 
 def test_tiers_of_several_prices_are_joined(tmp_path: Path) -> None:
     tiered = "TieredPrices(base=Decimal('{}'), tiers=[Tier(start={}, price=Decimal('{}'))])"
-    prices = (
-        f"prices=ModelPrice(input_mtok={tiered.format(1, 100, 2)},"
-        f" output_mtok={tiered.format(4, 200, 8)})"
-    )
+    prices = f"prices=ModelPrice(input_mtok={tiered.format(1, 100, 2)}, output_mtok={tiered.format(4, 200, 8)})"
     assert only_row(tmp_path, prices)["price"] == {
         "input": 1_000_000,
         "output": 4_000_000,
-        "tiers": [
-            [100, {"input": 2_000_000, "output": 4_000_000}],
-            [200, {"input": 2_000_000, "output": 8_000_000}],
-        ],
+        "tiers": [[100, {"input": 2_000_000, "output": 4_000_000}], [200, {"input": 2_000_000, "output": 8_000_000}]],
     }
 
 
@@ -89,9 +80,7 @@ CONDITIONAL = """prices=[
         prices=ModelPrice(input_mtok=Decimal('4')))]"""
 
 
-@pytest.mark.parametrize(
-    ("day", "price"), [("", 2), ("2026-09-30", 1), ("2026-10-01", 2), ("2027-01-01", 3)]
-)
+@pytest.mark.parametrize(("day", "price"), [("", 2), ("2026-09-30", 1), ("2026-10-01", 2), ("2027-01-01", 3)])
 def test_the_price_in_force_on_the_day_counts(tmp_path: Path, day: str, price: int) -> None:
     model = f"ModelInfo(id='m', match=ClauseEquals(equals='m'), {CONDITIONAL})"
     rows = extract(package(tmp_path, model), PROVIDERS, day=day).rows

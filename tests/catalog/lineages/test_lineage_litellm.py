@@ -68,18 +68,14 @@ def test_flags_are_votes_only_where_present(tmp_path: Path) -> None:
         ("amazon-nova/n", "amazon_nova", "nova", "n"),
     ],
 )
-def test_the_routing_prefix_is_removed_once(
-    tmp_path: Path, key: str, source: str, provider: str, model: str
-) -> None:
+def test_the_routing_prefix_is_removed_once(tmp_path: Path, key: str, source: str, provider: str, model: str) -> None:
     result = read(tmp_path, {key: {"litellm_provider": source, "mode": "chat"}})
     assert [(row["provider"], row["model"]) for row in result.rows] == [(provider, model)]
 
 
 def test_modalities_vote_both_ways_but_not_on_pdf(tmp_path: Path) -> None:
     row = only_row(
-        tmp_path,
-        supported_modalities=["text", "image"],
-        supported_output_modalities=["image", "text", "code"],
+        tmp_path, supported_modalities=["text", "image"], supported_output_modalities=["image", "text", "code"]
     )
     assert row["caps"] == {
         "audio_input": False,
@@ -125,9 +121,7 @@ def test_outputs_follow_the_mode(
         ),
     ],
 )
-def test_effort_is_a_list_only_when_determined(
-    tmp_path: Path, entry: dict[str, Any], effort: object
-) -> None:
+def test_effort_is_a_list_only_when_determined(tmp_path: Path, entry: dict[str, Any], effort: object) -> None:
     assert only_row(tmp_path, **entry)["caps"].get("reasoning_effort") == effort
 
 

@@ -86,10 +86,7 @@ output = 22.5
             "reasoning_effort": ["low", "high"],
             "thinking_budget": True,
         },
-        "price": {
-            **base,
-            "tiers": [[200_000, {**base, "input": 6_000_000, "output": 22_500_000}]],
-        },
+        "price": {**base, "tiers": [[200_000, {**base, "input": 6_000_000, "output": 22_500_000}]]},
         "released": "2026-01-02",
         "status": "beta",
     }
@@ -102,11 +99,7 @@ def test_the_older_form_of_a_tier_is_read_too(tmp_path: Path) -> None:
 
 
 def test_a_model_inherits_and_omits(tmp_path: Path) -> None:
-    base = (
-        "reasoning = true\nstructured_output = true\n"
-        + PLAIN
-        + "[limit]\ncontext = 9\noutput = 4\n"
-    )
+    base = "reasoning = true\nstructured_output = true\n" + PLAIN + "[limit]\ncontext = 9\noutput = 4\n"
     over = (
         'base_model = "vendor/m"\nbase_model_omit = ["structured_output", "limit.input"]\n'
         "reasoning = false\n[limit]\noutput = 3\n"

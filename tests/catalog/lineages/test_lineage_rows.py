@@ -58,10 +58,7 @@ def test_each_tier_is_complete_and_ascending() -> None:
     price = join_prices(base, {500: {"output": 9}, 200: {"input": 2}})
     assert price == {
         **base,
-        "tiers": [
-            [200, {"input": 2, "output": 4, "cache_read": 0}],
-            [500, {"input": 2, "output": 9, "cache_read": 0}],
-        ],
+        "tiers": [[200, {"input": 2, "output": 4, "cache_read": 0}], [500, {"input": 2, "output": 9, "cache_read": 0}]],
     }
 
 
@@ -93,9 +90,7 @@ def test_equal_duplicates_merge_and_the_lower_rank_wins_a_conflict() -> None:
     out.add("b", row("b", reasoning=False), (0,))
     result = out.finish({})
     assert [each["caps"]["reasoning"] for each in result.rows] == [True, False]
-    assert [(each.name, each.reason) for each in result.skipped] == [
-        ("x/b", "duplicate of b, differs in reasoning")
-    ]
+    assert [(each.name, each.reason) for each in result.skipped] == [("x/b", "duplicate of b, differs in reasoning")]
 
 
 def test_unknown_providers_are_counted() -> None:

@@ -74,15 +74,10 @@ def langchain(url: str, key: str, model: str) -> dict[str, Any]:
     results["failed stream"] = failure(lambda: list(chat.stream("Break")))
     if "gpt" in model:
         made = OpenAIEmbeddings(
-            model="text-embedding-3-small",
-            base_url=f"{url}/v1",
-            api_key=key,
-            check_embedding_ctx_length=False,
+            model="text-embedding-3-small", base_url=f"{url}/v1", api_key=key, check_embedding_ctx_length=False
         )
         results["embedding"] = len(made.embed_query("x"))
-    results["refused"] = failure(
-        lambda: other("openai/text-only").bind_tools([weather]).invoke("Hi")
-    )
+    results["refused"] = failure(lambda: other("openai/text-only").bind_tools([weather]).invoke("Hi"))
     return results
 
 

@@ -97,9 +97,7 @@ def gateway(serve: Serve) -> RunningGateway:
     return running
 
 
-def run_client(
-    command: list[str], folder: Path | None = None, env: dict[str, str] | None = None
-) -> Any:
+def run_client(command: list[str], folder: Path | None = None, env: dict[str, str] | None = None) -> Any:
     """Run a client to its end and read what it prints."""
     done = subprocess.run(
         command,
@@ -133,8 +131,7 @@ def effort_of(gateway: RunningGateway, model: str) -> bool:
     fake = gateway.openai if model == "gpt-4o" else gateway.anthropic
     settings = ("reasoning_effort", "thinking")
     return any(
-        any(name in body for name in settings) or "effort" in body.get("output_config", {})
-        for body in fake.bodies
+        any(name in body for name in settings) or "effort" in body.get("output_config", {}) for body in fake.bodies
     )
 
 
@@ -202,18 +199,14 @@ def test_llm(gateway: RunningGateway, model: str, tmp_path: Path) -> None:
                     "vision": True,
                     "reasoning": name == thinks,
                 }
-                for name in dict.fromkeys(
-                    (model, thinks, "openai/text-only", "workload/emulated", falls)
-                )
+                for name in dict.fromkeys((model, thinks, "openai/text-only", "workload/emulated", falls))
             ]
         )
     )
     llm = [python, "-m", "llm", "--key", gateway.key, "-m"]
     env = {"LLM_USER_PATH": str(tmp_path)}
     assert run_client([*llm, f"pact-{model}", "Hi"], env=env).strip() == "You said: Hi"
-    assert (
-        run_client([*llm, f"pact-{model}", "--no-stream", "Hi"], env=env).strip() == "You said: Hi"
-    )
+    assert run_client([*llm, f"pact-{model}", "--no-stream", "Hi"], env=env).strip() == "You said: Hi"
     picture = tmp_path / "pixel.png"
     picture.write_bytes(base64.b64decode(PIXEL))
     seen = run_client([*llm, f"pact-{model}", "What is this?", "-a", str(picture)], env=env)

@@ -8,12 +8,7 @@ from typing import Any
 from modelpact.conversation.message import Message, TextBlock
 from modelpact.conversation.request import Request
 from modelpact.conversation.response import StreamEvent
-from modelpact.providers.models import (
-    AnthropicAdapter,
-    ApiKey,
-    OpenAIChatAdapter,
-    OpenAIResponsesAdapter,
-)
+from modelpact.providers.models import AnthropicAdapter, ApiKey, OpenAIChatAdapter, OpenAIResponsesAdapter
 from modelpact.wire import Timeouts
 from tests.fakes.anthropic import FakeAnthropic
 from tests.fakes.openai import FakeOpenAI

@@ -8,14 +8,7 @@ import pytest
 
 from modelpact.conversation import anthropic, openai_chat
 from modelpact.conversation.message import ImageBlock, Message, TextBlock, ToolResultBlock
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, Tool, ToolChoice
 from modelpact.conversation.response import Response, Usage, collect
 from modelpact.providers.models import NotTranslatable, OpenAIChatAdapter
 from tests.fakes import Call, Reply
@@ -26,12 +19,7 @@ from tests.providers.models.adapter_fixtures import APIS, ask, at, listed
 
 WEATHER = Tool(
     "weather",
-    {
-        "type": "object",
-        "properties": {"city": {"type": "string"}},
-        "required": ["city"],
-        "additionalProperties": False,
-    },
+    {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"], "additionalProperties": False},
     "The weather of a city",
 )
 CALLS = (Call("weather", {"city": "Rome"}), Call("weather", {"city": "Oslo"}))
@@ -68,11 +56,7 @@ async def test_a_text(api: str) -> None:
 @both
 @on_loop
 async def test_parallel_calls_and_their_results(api: str) -> None:
-    script: list[Step] = [
-        Reply("Let me look.", CALLS),
-        Reply("Let me look.", CALLS),
-        "Warm in Rome.",
-    ]
+    script: list[Step] = [Reply("Let me look.", CALLS), Reply("Let me look.", CALLS), "Warm in Rome."]
     request = ask(api, tools=(WEATHER,), tool_choice=ToolChoice("auto"))
     async with at(api, script) as (port, _):
         response = await port.complete(request)
@@ -80,10 +64,7 @@ async def test_parallel_calls_and_their_results(api: str) -> None:
         assert [call.input for call in response.tool_calls] == [{"city": "Rome"}, {"city": "Oslo"}]
         assert response.stop_reason == "tool_use"
         assert same(streamed) == same(response)
-        results = [
-            Message("tool", (ToolResultBlock(call.id, (TextBlock("warm"),)),))
-            for call in response.tool_calls
-        ]
+        results = [Message("tool", (ToolResultBlock(call.id, (TextBlock("warm"),)),)) for call in response.tool_calls]
         turn = Message("assistant", response.content)
         more = msgspec.structs.replace(request, messages=(*request.messages, turn, *results))
         assert (await port.complete(more)).text == "Warm in Rome."
@@ -191,12 +172,7 @@ async def test_cached_tokens_are_part_of_the_input() -> None:
 
 @on_loop
 async def test_reasoning_tokens_are_counted() -> None:
-    request = ask(
-        "openai",
-        model="gpt-5",
-        reasoning=Reasoning("low"),
-        token_limit_param="max-completion-tokens",
-    )
+    request = ask("openai", model="gpt-5", reasoning=Reasoning("low"), token_limit_param="max-completion-tokens")
     async with at("openai") as (port, _):
         used = (await port.complete(request)).usage
         assert used.reasoning == 64

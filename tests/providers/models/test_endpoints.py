@@ -32,9 +32,7 @@ def test_the_environment_sets_the_address_as_in_the_official_sdks(name: str) -> 
     variable = f"{name.upper()}_BASE_URL"
     assert find_address(None, provider, {}) == ProviderAddress(provider.base_url)
     assert find_address(None, provider, {variable: "  "}) == ProviderAddress(provider.base_url)
-    assert find_address(None, provider, {variable: LOCAL_URL}) == ProviderAddress(
-        LOCAL_URL, variable
-    )
+    assert find_address(None, provider, {variable: LOCAL_URL}) == ProviderAddress(LOCAL_URL, variable)
     assert "http://127.0.0.1:9" in repr(adapter_for(name, environment={variable: LOCAL_URL}))
 
 
@@ -42,9 +40,7 @@ def test_the_configuration_wins() -> None:
     settings = ProviderSettings(base_url="https://gpt.example/v1")
     environment = {"OPENAI_BASE_URL": LOCAL_URL}
     assert find_address(settings, OPENAI, environment) == ProviderAddress("https://gpt.example/v1")
-    assert "https://gpt.example/v1" in repr(
-        adapter_for("openai", settings, environment=environment)
-    )
+    assert "https://gpt.example/v1" in repr(adapter_for("openai", settings, environment=environment))
 
 
 def test_other_providers_ignore_the_variable() -> None:
@@ -64,9 +60,7 @@ def test_plain_http_is_only_for_this_machine() -> None:
 
 def test_an_address_of_the_environment_gets_its_key_and_needs_none() -> None:
     environment = {"OPENAI_BASE_URL": LOCAL_URL}
-    assert resolve_key(None, OPENAI, environment={**environment, "OPENAI_API_KEY": KEY}) == ApiKey(
-        KEY
-    )
+    assert resolve_key(None, OPENAI, environment={**environment, "OPENAI_API_KEY": KEY}) == ApiKey(KEY)
     assert resolve_key(None, OPENAI, environment=environment) == NO_KEY
     elsewhere = ProviderSettings(base_url="https://gpt.example/v1")
     with_key = {**environment, "OPENAI_API_KEY": KEY}
@@ -78,9 +72,7 @@ def test_a_provider_with_an_address_of_the_environment_can_be_called(ledger: Led
     assert models.env_overrides() == {"openai": ProviderAddress(LOCAL_URL, "OPENAI_BASE_URL")}
     assert "openai" in models.supported_providers()
     configured = read_configuration(f'[providers.openai]\nbase_url = "{LOCAL_URL}"\n')
-    settled = ModelCaller(
-        Runtime(ledger), configuration=configured, environment={"OPENAI_BASE_URL": "https://x.y"}
-    )
+    settled = ModelCaller(Runtime(ledger), configuration=configured, environment={"OPENAI_BASE_URL": "https://x.y"})
     assert settled.env_overrides() == {}
 
 

@@ -6,23 +6,8 @@ import pytest
 from hypothesis import given
 
 from modelpact.conversation import anthropic, openai_chat
-from modelpact.conversation.message import (
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    TokenLimitParam,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.message import ImageBlock, Message, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, TokenLimitParam, Tool, ToolChoice
 from modelpact.conversation.response import Response, StopReason, response_events
 from modelpact.emulation.validation import Schema
 from modelpact.providers.models.json_codec import (
@@ -99,9 +84,7 @@ def test_responses_of_openai(body: dict[str, Any]) -> None:
     value = write_response(response)
     assert GIVES.findings(value) == []
     assert read_response(value) == response
-    assert [read_event(write_event(event)) for event in response_events(response)] == list(
-        response_events(response)
-    )
+    assert [read_event(write_event(event)) for event in response_events(response)] == list(response_events(response))
 
 
 @given(anthropic_bodies())
@@ -110,9 +93,7 @@ def test_responses_of_anthropic(body: dict[str, Any]) -> None:
     value = write_response(response)
     assert GIVES.findings(value) == []
     assert read_response(value) == response
-    assert [read_event(write_event(event)) for event in response_events(response)] == list(
-        response_events(response)
-    )
+    assert [read_event(write_event(event)) for event in response_events(response)] == list(response_events(response))
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,7 @@ async def test_the_estimate_and_the_model_are_recorded_before_the_call(api: str,
     async with running(url, api) as (runtime, __, _):
         attribution = Attribution(worker="ada")
         done = await runtime.invoke(api, CHAT, chat(api), attribution=attribution)
-        assert done.attribution == Attribution(
-            provider=api, model=MODELS[api], capability=CHAT, worker="ada"
-        )
+        assert done.attribution == Attribution(provider=api, model=MODELS[api], capability=CHAT, worker="ada")
         opened = runtime.ledger.event(done.event)
         assert opened is not None
         estimated = {line["unit"]: line["amount"] for line in opened.payload["estimate"]}
@@ -112,11 +110,7 @@ async def test_a_stream(api: str, url: str) -> None:
                 done = piece
         assert done.state == "completed"
         response = read_response(done.output)
-        assert (
-            "".join(getattr(piece, "text", "") for piece in pieces)
-            == response.text
-            == "You said: Hi"
-        )
+        assert "".join(getattr(piece, "text", "") for piece in pieces) == response.text == "You said: Hi"
         assert lines(record(runtime, done))["tokens.input"] == response.usage.input > 0
 
 
@@ -173,9 +167,7 @@ async def test_losses_are_in_the_output(url: str) -> None:
 @on_loop
 async def test_an_unsupported_request_fails_and_is_not_sent(url: str) -> None:
     async with running(url, "anthropic") as (runtime, _, fake):
-        done = await runtime.invoke(
-            "anthropic", CHAT, chat("anthropic", output={"type": "json_object"})
-        )
+        done = await runtime.invoke("anthropic", CHAT, chat("anthropic", output={"type": "json_object"}))
         assert done.state == "failed"
         assert done.error is not None
         assert "nothing was sent" in done.error
@@ -221,9 +213,7 @@ async def test_the_mock_as_a_provider_of_the_contract(url: str) -> None:
     *pieces, last = [piece async for piece in runtime.stream(opened)]
     assert isinstance(last, Invocation)
     assert last.state == "completed"
-    assert (
-        collect(read_event(piece.content) for piece in pieces if isinstance(piece, Partial)) is None
-    )
+    assert collect(read_event(piece.content) for piece in pieces if isinstance(piece, Partial)) is None
     ledger.close()
 
 
@@ -240,6 +230,4 @@ def test_the_estimate_of_an_image_does_not_grow_with_its_bytes() -> None:
 
 
 def _flags(runtime: Runtime) -> list[Any]:
-    return [
-        event for event in runtime.ledger.events("registry") if event.type == "provider.flagged"
-    ]
+    return [event for event in runtime.ledger.events("registry") if event.type == "provider.flagged"]

@@ -72,9 +72,7 @@ async def test_a_request_of_this_api_is_sent_unchanged() -> None:
         second = await port.complete(openai_responses.read_request(more))
         assert second.text == "You said: Hi"
         with pytest.raises(UpstreamError, match="previous_response_not_found"):
-            await port.complete(
-                openai_responses.read_request({**more, "previous_response_id": "x"})
-            )
+            await port.complete(openai_responses.read_request({**more, "previous_response_id": "x"}))
     assert fake.bodies[:2] == [body, more]
 
 
@@ -88,9 +86,7 @@ async def test_an_unsupported_request_is_not_sent() -> None:
     for api in ("openai", "anthropic"):
         earlier = {"model": "m", "input": "Hi", "previous_response_id": "resp_1"}
         async with at(api) as (other, fake_):
-            with pytest.raises(
-                NotTranslatable, match="the earlier response is stored on another server"
-            ):
+            with pytest.raises(NotTranslatable, match="the earlier response is stored on another server"):
                 await other.complete(openai_responses.read_request(earlier))
             assert fake_.requests == []
 
@@ -142,24 +138,16 @@ async def translated(port: Adapter, model: str) -> AsyncIterator[Any]:
 
     async def answer(incoming: HttpRequest) -> HttpResponse:
         request_body = json.loads(await incoming.body())
-        request: Request = msgspec.structs.replace(
-            openai_responses.read_request(request_body), model=model
-        )
+        request: Request = msgspec.structs.replace(openai_responses.read_request(request_body), model=model)
         if not request.stream:
             whole = openai_responses.write_response(
                 await port.complete(request), created=7, request_body=request_body
             ).body
-            return HttpResponse(
-                200, {"content-type": "application/json"}, json.dumps(whole).encode()
-            )
-        return HttpResponse(
-            200, {"content-type": "text/event-stream"}, events(request, request_body)
-        )
+            return HttpResponse(200, {"content-type": "application/json"}, json.dumps(whole).encode())
+        return HttpResponse(200, {"content-type": "text/event-stream"}, events(request, request_body))
 
     async def events(request: Request, request_body: dict[str, Any]) -> AsyncIterator[bytes]:
-        writer = OpenAIResponsesStreamWriter(
-            "resp_1", request.model, created=7, request_body=request_body
-        )
+        writer = OpenAIResponsesStreamWriter("resp_1", request.model, created=7, request_body=request_body)
         async for event in port.stream(request):
             for line in writer.feed(event):
                 yield write_event(json.dumps(line), line["type"])
@@ -184,16 +172,10 @@ async def test_a_client_gets_a_whole_response(api: str) -> None:
         response = await client.responses.create(**HI, instructions="Be brief.", temperature=0.5)
         assert (response.output_text, response.status) == ("Hello", "completed")
         assert (response.instructions, response.temperature) == ("Be brief.", 0.5)
-        assert (
-            response.usage.total_tokens
-            == response.usage.input_tokens + response.usage.output_tokens
-        )
+        assert response.usage.total_tokens == response.usage.input_tokens + response.usage.output_tokens
         response = await client.responses.create(**HI, tools=[TOOL])
         calls = [item for item in response.output if item.type == "function_call"]
-        assert [json.loads(tool_call.arguments) for tool_call in calls] == [
-            {"city": "Rome"},
-            {"city": "Oslo"},
-        ]
+        assert [json.loads(tool_call.arguments) for tool_call in calls] == [{"city": "Rome"}, {"city": "Oslo"}]
 
 
 @upstreams
@@ -202,9 +184,7 @@ async def test_a_client_gets_a_stream(api: str) -> None:
     script: list[Step] = ["Hello there", Reply("Let me look.", CALLS), Reply(refusal="No.")]
     async with at(api, script) as (port, _), translated(port, ask(api).model) as client:
         async with client.responses.stream(**HI) as stream:
-            parts = [
-                item.delta async for item in stream if item.type == "response.output_text.delta"
-            ]
+            parts = [item.delta async for item in stream if item.type == "response.output_text.delta"]
             final = await stream.get_final_response()
         assert "".join(parts) == final.output_text == "Hello there"
         assert len(parts) > 1
@@ -212,10 +192,7 @@ async def test_a_client_gets_a_stream(api: str) -> None:
         async with client.responses.stream(**HI, tools=[TOOL]) as stream:
             final = await stream.get_final_response()
         calls = [item for item in final.output if item.type == "function_call"]
-        assert [tool_call.parsed_arguments for tool_call in calls] == [
-            {"city": "Rome"},
-            {"city": "Oslo"},
-        ]
+        assert [tool_call.parsed_arguments for tool_call in calls] == [{"city": "Rome"}, {"city": "Oslo"}]
         kinds = [item.type async for item in await client.responses.create(**HI, stream=True)]
         assert kinds[-1] in ("response.completed", "response.incomplete")
 
@@ -227,9 +204,7 @@ async def test_every_event_matches_the_types_of_the_client(api: str) -> None:
     script: list[Step] = [Reply("So", CALLS), Reply("x" * 400), Reply(refusal="No.")]
     async with at(api, script) as (port, _):
         for limit in (2_000, 16, 2_000):
-            writer = OpenAIResponsesStreamWriter(
-                "resp_1", "m", created=7, request_body={**HI, "tools": [TOOL]}
-            )
+            writer = OpenAIResponsesStreamWriter("resp_1", "m", created=7, request_body={**HI, "tools": [TOOL]})
             async for event in port.stream(ask(api, tools=(WEATHER,), max_tokens=limit)):
                 for line in writer.feed(event):
                     assert declared.validate_python(line).type == line["type"]

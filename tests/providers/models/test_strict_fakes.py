@@ -17,14 +17,7 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, Tool, ToolChoice
 from tests.conversation.anthropic_request_bodies import BODIES as ANTHROPIC_BODIES
 from tests.conversation.openai_chat_request_bodies import BODIES as OPENAI_BODIES
 from tests.conversation.openai_responses_request_bodies import BODIES as RESPONSES_BODIES
@@ -58,9 +51,7 @@ def turns(draw: st.DrawFn) -> list[Message]:
     blocks += [ToolUseBlock(f"c{number}", "f", {"a": "x"}) for number in range(count)]
     messages.append(Message("assistant", tuple(blocks)))
     failed = draw(st.booleans())
-    results = tuple(
-        ToolResultBlock(f"c{number}", (TextBlock(draw(TEXTS)),), failed) for number in range(count)
-    )
+    results = tuple(ToolResultBlock(f"c{number}", (TextBlock(draw(TEXTS)),), failed) for number in range(count))
     if draw(st.booleans()):
         return [*messages, Message("tool", results)]
     return [*messages, *(Message("tool", (result,)) for result in results)]
@@ -70,18 +61,8 @@ def turns(draw: st.DrawFn) -> list[Message]:
 def requests(draw: st.DrawFn) -> Request:
     system = [Message("system", (TextBlock("Be kind."),))] if draw(st.booleans()) else []
     tools = (Tool("f", SCHEMA, draw(st.sampled_from(["", "d"])), draw(maybe | st.booleans())),)
-    choices = [
-        ToolChoice("auto"),
-        ToolChoice("none"),
-        ToolChoice("required"),
-        ToolChoice("tool", "f"),
-    ]
-    outputs: list[Any] = [
-        None,
-        JsonObject(),
-        JsonSchema(SCHEMA),
-        JsonSchema(SCHEMA, "n", "d", True),
-    ]
+    choices = [ToolChoice("auto"), ToolChoice("none"), ToolChoice("required"), ToolChoice("tool", "f")]
+    outputs: list[Any] = [None, JsonObject(), JsonSchema(SCHEMA), JsonSchema(SCHEMA, "n", "d", True)]
     thoughts = [None, Reasoning("low"), Reasoning(budget_tokens=2_000)]
     return Request(
         "m",
@@ -138,9 +119,7 @@ def test_responses_accepts_every_field(request: Request) -> None:
 
 @pytest.mark.parametrize("name", [key for key in ANTHROPIC_BODIES if key != "no messages"])
 def test_bodies_of_anthropic_are_translated_to_responses(name: str) -> None:
-    carried = openai_responses.write_request(
-        anthropic.read_request({**ANTHROPIC_BODIES[name], "max_tokens": 16})
-    )
+    carried = openai_responses.write_request(anthropic.read_request({**ANTHROPIC_BODIES[name], "max_tokens": 16}))
     if carried.fidelity != "unsupported":
         check_responses(carried.body)
 

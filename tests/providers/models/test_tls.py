@@ -47,10 +47,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Sides:
 async def over(
     api: str, server: ssl.SSLContext, client: ssl.SSLContext, script: Script = ()
 ) -> AsyncIterator[tuple[Adapter, Fake]]:
-    async with (
-        Client(tls=client) as trusting,
-        at(api, script, tls=server, client=trusting) as (port, fake),
-    ):
+    async with Client(tls=client) as trusting, at(api, script, tls=server, client=trusting) as (port, fake):
         assert fake.base_url.startswith("https://")
         yield port, fake
 
@@ -74,11 +71,7 @@ async def test_a_chat_whole_and_streamed(api: str, sides: Sides) -> None:
 async def test_an_untrusted_server_gets_nothing(api: str, wrong: str, sides: Sides) -> None:
     """Neither the prompt nor the key is sent to a server with an invalid certificate."""
     server = sides.elsewhere if wrong == "host" else sides.server
-    client = {
-        "authority": sides.stranger,
-        "host": sides.client,
-        "default": ssl.create_default_context(),
-    }[wrong]
+    client = {"authority": sides.stranger, "host": sides.client, "default": ssl.create_default_context()}[wrong]
     async with over(api, server, client) as (port, fake):
         with pytest.raises(UpstreamError, match="certificate") as caught:
             await port.complete(ask(api))
@@ -92,15 +85,9 @@ async def test_an_untrusted_server_gets_nothing(api: str, wrong: str, sides: Sid
 @both
 @on_loop
 async def test_plain_http_to_a_tls_port_and_the_reverse(api: str, sides: Sides) -> None:
-    async with (
-        over(api, sides.server, sides.client) as (port, secure),
-        at(api) as (_, plain),
-    ):
+    async with over(api, sides.server, sides.client) as (port, secure), at(api) as (_, plain):
         kind: Any = type(port)
-        for url in (
-            secure.base_url.replace("https:", "http:"),
-            plain.base_url.replace("http:", "https:"),
-        ):
+        for url in (secure.base_url.replace("https:", "http:"), plain.base_url.replace("http:", "https:")):
             lost = kind(url)
             with pytest.raises(UpstreamError):
                 await lost.complete(ask(api))

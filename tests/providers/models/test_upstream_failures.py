@@ -196,9 +196,7 @@ async def test_a_slow_response_times_out_in_total(api: str) -> None:
 
 @both
 @pytest.mark.parametrize("streamed", [False, True])
-@pytest.mark.parametrize(
-    "data", [b"\x00\xff<html>", b"data: {\n\n", b"data: []\n\n", b'data: {"type":1}\n\n', b"{}"]
-)
+@pytest.mark.parametrize("data", [b"\x00\xff<html>", b"data: {\n\n", b"data: []\n\n", b'data: {"type":1}\n\n', b"{}"])
 @on_loop
 async def test_garbage(api: str, streamed: bool, data: bytes) -> None:
     async with at(api, [garbage(data, 2 if streamed else 0)]) as (port, _):
@@ -227,9 +225,7 @@ async def test_an_error_in_the_middle_of_a_stream(api: str) -> None:
 
     def spoil(event: dict[str, Any]) -> Any:
         ends = ("content_block_stop", "response.output_text.done")
-        late = event.get("type") in ends or any(
-            choice["finish_reason"] for choice in event.get("choices", [])
-        )
+        late = event.get("type") in ends or any(choice["finish_reason"] for choice in event.get("choices", []))
         return error if late else event
 
     async with at(api, [Reply("x", patch=spoil)]) as (port, _):

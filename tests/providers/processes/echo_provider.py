@@ -13,9 +13,7 @@ provider = Provider(NAME, "tool", units=("discrete",))
 ANY: dict[str, Any] = {"type": "object"}
 
 
-@provider.capability(
-    "urn:test:echo", input=ANY, output=ANY, semantics=("sync", "async", "streaming")
-)
+@provider.capability("urn:test:echo", input=ANY, output=ANY, semantics=("sync", "async", "streaming"))
 async def echo(value: dict[str, Any], call: CapabilityCall) -> AsyncIterator[Any]:
     with Path(os.environ["WORKED"]).open("a") as log:
         log.write(f"{call.invocation_id}\n")

@@ -82,12 +82,7 @@ class Started:
         authority = world.authority.certificate
         task = Task(world.store, name, str(identity), str(authority), port, **more)
         self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "tests.providers.processes.runtime",
-                msgspec.json.encode(task).decode(),
-            ],
+            [sys.executable, "-m", "tests.providers.processes.runtime", msgspec.json.encode(task).decode()],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -39,9 +39,7 @@ _CLAUSES = {
     "ClauseEquals": "equals",
 }
 _JOINS = {"ClauseOr": "or", "ClauseAnd": "and"}
-_CHECKED_ON = re.compile(
-    r"\b(?:as of|accessed|checked|observed|verified)\b[^.]{0,60}?\b(20\d\d-\d\d-\d\d)"
-)
+_CHECKED_ON = re.compile(r"\b(?:as of|accessed|checked|observed|verified)\b[^.]{0,60}?\b(20\d\d-\d\d-\d\d)")
 _CLASS = "$"
 """The key of the class name in a table that represents a constructor call."""
 
@@ -68,13 +66,7 @@ def extract(path: Path, providers: Mapping[str, str], *, day: str = "") -> Extra
                 out.skip(name, str(reason))
                 continue
             out.add(name, row, (order[source], name))
-    header = {
-        "lineage": "genai-prices",
-        "version": version,
-        "date": day,
-        "licence": "MIT",
-        "url": URL,
-    }
+    header = {"lineage": "genai-prices", "version": version, "date": day, "licence": "MIT", "url": URL}
     return out.finish(header)
 
 
@@ -85,12 +77,7 @@ def _row(provider: str, model: Row, day: str) -> Row:
         count = token_count(window, "context_window")
         if count:
             caps["context_window"] = count
-    row: Row = {
-        "provider": provider,
-        "model": model["id"],
-        "caps": caps,
-        "match": _clause(model["match"]),
-    }
+    row: Row = {"provider": provider, "model": model["id"], "caps": caps, "match": _clause(model["match"])}
     price = _price(_in_force(model.get("prices"), day))
     if price:
         row["price"] = price

@@ -73,10 +73,7 @@ _NOT_A_MODEL = (
     (re.compile(r"(^|/)container$"), "a tool session price, not a model"),
     (re.compile(r"^(together|fireworks)-ai-"), "a price class by size, not a model"),
     (re.compile(r"/\d+-month-commitment/"), "a commitment price, not a model"),
-    (
-        re.compile(r"(^|/)(\d+-x-\d+|max-x-max|(\d+|max)-steps)/"),
-        "an image size price, not a model",
-    ),
+    (re.compile(r"(^|/)(\d+-x-\d+|max-x-max|(\d+|max)-steps)/"), "an image size price, not a model"),
 )
 
 
@@ -198,9 +195,7 @@ def _effort(entry: Mapping[str, Any]) -> list[str] | bool | None:
 
 
 def _prices(entry: Mapping[str, Any]) -> Prices:
-    return {
-        field: pico_per_token(entry[name], name) for name, field in _PRICES.items() if name in entry
-    }
+    return {field: pico_per_token(entry[name], name) for name, field in _PRICES.items() if name in entry}
 
 
 def _price(entry: Mapping[str, Any]) -> Row | None:

@@ -96,13 +96,7 @@ def extract(path: Path, providers: Mapping[str, str], *, date: str = "") -> Extr
         updated.append(str(entry.get("last_updated", ""))[:10])
         out.add(name, row, (order[source], name))
     stamp = date or (named[0] if named else "") or tree.date or max(updated)
-    header = {
-        "lineage": "models-dev",
-        "version": stamp,
-        "date": stamp,
-        "licence": "MIT",
-        "url": URL,
-    }
+    header = {"lineage": "models-dev", "version": stamp, "date": stamp, "licence": "MIT", "url": URL}
     return out.finish(header)
 
 

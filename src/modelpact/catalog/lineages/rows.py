@@ -175,10 +175,7 @@ def matches(clause: Clause, model: str) -> bool:
 
 def encode(header: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> bytes:
     """Write a header and rows as JSON lines, the same bytes for the same rows."""
-    lines = (
-        json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        for row in (header, *rows)
-    )
+    lines = (json.dumps(row, ensure_ascii=False, sort_keys=True, separators=(",", ":")) for row in (header, *rows))
     return "".join(f"{line}\n" for line in lines).encode()
 
 

@@ -25,13 +25,7 @@ from modelpact.cli.chat.output import (
 )
 from modelpact.cli.chat.sessions import SessionOpener
 from modelpact.cli.chat.tables import history_table, sessions_table
-from modelpact.cli.options import (
-    LedgerSource,
-    complete_target,
-    ledger_options,
-    need_option,
-    read_needs,
-)
+from modelpact.cli.options import LedgerSource, complete_target, ledger_options, need_option, read_needs
 from modelpact.cli.render.terminal import paint
 from modelpact.conversation.message import Message
 from modelpact.conversation.response import response_events
@@ -53,8 +47,7 @@ _STOPPED: Final = ChatMessage(
 @click.option(
     "--model",
     metavar="PROVIDER/MODEL",
-    help="The model to start with. By default the first of modelpact.toml that can be called, "
-    "else mock/demo.",
+    help="The model to start with. By default the first of modelpact.toml that can be called, else mock/demo.",
     shell_complete=complete_target,
 )
 @need_option('What every model must meet, such as "tools,context>=200k"; repeatable.')
@@ -70,12 +63,7 @@ _STOPPED: Final = ChatMessage(
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per turn or event.")
 @ledger_options
 def chat_command(
-    model: str | None,
-    needs: Sequence[str],
-    resume: str | None,
-    list_only: bool,
-    as_json: bool,
-    source: LedgerSource,
+    model: str | None, needs: Sequence[str], resume: str | None, list_only: bool, as_json: bool, source: LedgerSource
 ) -> None:
     """Chat with a model in a session that is saved as it goes.
 
@@ -91,9 +79,7 @@ def chat_command(
     if resume is not None and needs:
         raise click.UsageError("--need is for a new session: a resumed one keeps its needs.")
     with source.open_ledger() as ledger:
-        required = Needs(
-            msgspec.structs.replace(need, required_by=("you",)) for need in read_needs(needs)
-        )
+        required = Needs(msgspec.structs.replace(need, required_by=("you",)) for need in read_needs(needs))
         opener = SessionOpener(ledger, source.configuration(), required)
         try:
             opened = opener.open(model) if resume is None else opener.resume(resume)
@@ -108,9 +94,7 @@ def chat_command(
     raise SystemExit(code)
 
 
-async def _run(
-    chat: Chat, output: ChatOutput, model: str | None, resumed: bool, at_terminal: bool
-) -> int:
+async def _run(chat: Chat, output: ChatOutput, model: str | None, resumed: bool, at_terminal: bool) -> int:
     """Run a chat to its end and return the exit code."""
     if at_terminal or isinstance(output, JsonOutput):
         output.message(_greeting(chat, resumed=resumed))

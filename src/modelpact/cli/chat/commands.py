@@ -41,10 +41,7 @@ _KEYS_HELP: Final = (
 
 
 COMMANDS: Final = {
-    "/model": (
-        "/model [PROVIDER/]MODEL",
-        "switch models, negotiated first; alone: list candidates",
-    ),
+    "/model": ("/model [PROVIDER/]MODEL", "switch models, negotiated first; alone: list candidates"),
     "/provider": ("/provider NAME", "switch to a model of a provider; alone: list providers"),
     "/sm": ("/sm attach NAME | detach", "attach or detach a state machine; alone: list them"),
     "/params": ("/params NAME=VALUE -NAME", "set and unset parameters; alone: list them"),

@@ -11,14 +11,7 @@ from modelpact.cli.render.terminal import clip, escape, paint, plural, table, us
 from modelpact.conversation.message import ToolUseBlock
 from modelpact.conversation.response import StreamEvent, TextDelta, ThinkingDelta, ToolCall
 from modelpact.negotiation.stud import diagnostic_json
-from modelpact.negotiation.verdict import (
-    MARKS,
-    Diagnostic,
-    Finding,
-    ParamAffected,
-    Verdict,
-    verdict_data,
-)
+from modelpact.negotiation.verdict import MARKS, Diagnostic, Finding, ParamAffected, Verdict, verdict_data
 from modelpact.providers.port import ProviderError
 from modelpact.sessions import (
     CapabilityMissing,
@@ -140,9 +133,7 @@ class TextOutput:
 
 def _usage_line(turn: Turn) -> str:
     usage = turn.response.usage
-    costs = [
-        format_money(line.amount, line.currency) for line in turn.cost if line.unit == "currency"
-    ]
+    costs = [format_money(line.amount, line.currency) for line in turn.cost if line.unit == "currency"]
     return " · ".join([f"{usage.input:,} in", f"{usage.output:,} out", *costs])
 
 
@@ -168,10 +159,7 @@ class JsonOutput:
                 "target": session.target,
                 "text": response.text,
                 "thinking": response.thinking,
-                "toolCalls": [
-                    {"id": call.id, "name": call.name, "input": call.input}
-                    for call in response.tool_calls
-                ],
+                "toolCalls": [{"id": call.id, "name": call.name, "input": call.input} for call in response.tool_calls],
                 "stopReason": response.stop_reason,
                 "usage": msgspec.to_builtins(response.usage),
                 "cost": [msgspec.to_builtins(line) for line in turn.cost],
@@ -190,9 +178,7 @@ def fit_summary(verdict: Verdict) -> tuple[str, str, str]:
     if verdict.answer == "yes":
         return "✓", "fits", "green"
     if verdict.ok:
-        labelled = [
-            finding for finding in verdict.findings if finding.outcome != "met" or finding.label
-        ]
+        labelled = [finding for finding in verdict.findings if finding.outcome != "met" or finding.label]
         parts = [f"{finding.capability} {_short_reason(finding)}" for finding in labelled]
         return "~", f"fits; {'; '.join([*parts, *verdict.notes])}", "yellow"
     misses = [f"{finding.capability} {_short_reason(finding)}" for finding in verdict.missing]
@@ -252,9 +238,7 @@ def params_lines(affected: tuple[ParamAffected, ...]) -> list[str]:
     ]
 
 
-def refusal_message(
-    rejected: SwitchRejected, unreachable: str = "", alternatives: tuple[str, ...] = ()
-) -> ChatMessage:
+def refusal_message(rejected: SwitchRejected, unreachable: str = "", alternatives: tuple[str, ...] = ()) -> ChatMessage:
     """Report a refusal: the missing needs, what requires them, and which model would fit.
 
     `unreachable` says why the suggested model cannot be called, if so. `alternatives` are
@@ -295,9 +279,7 @@ def refusal_message(
     return ChatMessage("refused", "\n".join(lines), data, failed=True)
 
 
-def _suggestion_lines(
-    diagnostic: Diagnostic, unreachable: str, alternatives: tuple[str, ...]
-) -> list[str]:
+def _suggestion_lines(diagnostic: Diagnostic, unreachable: str, alternatives: tuple[str, ...]) -> list[str]:
     lines = []
     if diagnostic.suggestion:
         suggestion = paint(diagnostic.suggestion, "cyan")

@@ -66,9 +66,7 @@ class ChatPrompt:
         while True:
             prefill, self._chat.prefill = self._chat.prefill, ""
             try:
-                line = await self._session.prompt_async(
-                    self._label(), default=prefill, handle_sigint=False
-                )
+                line = await self._session.prompt_async(self._label(), default=prefill, handle_sigint=False)
             except EOFError:
                 return None
             except KeyboardInterrupt:

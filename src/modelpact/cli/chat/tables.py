@@ -22,16 +22,7 @@ from modelpact.vocabulary.money import format_money
 from modelpact.vocabulary.redaction import redact, redact_text
 
 _MAX_EVENTS: Final = 15
-_SUMMARY_KEYS: Final = (
-    "trigger",
-    "target",
-    "answer",
-    "machine",
-    "set",
-    "unset",
-    "stopReason",
-    "error",
-)
+_SUMMARY_KEYS: Final = ("trigger", "target", "answer", "machine", "set", "unset", "stopReason", "error")
 """The keys of a payload that the list of events shows."""
 _OUTCOME_COLOURS: Final = {"met": "green", "missing": "red"}
 _ROLE_NAMES: Final = {"user": "you", "assistant": "model", "tool": "tool", "system": "system"}
@@ -64,10 +55,7 @@ def params_table(session: Session) -> ChatMessage:
         "params": redact(session.params),
         "layers": redact(session.layers),
         "paramsAffected": msgspec.to_builtins(affected),
-        "paramsUnknown": [
-            {"paramPath": list(param.path), "reason": redact_text(param.reason)}
-            for param in unknown
-        ],
+        "paramsUnknown": [{"paramPath": list(param.path), "reason": redact_text(param.reason)} for param in unknown],
     }
     effective = effective_params(session.layers)
     if not effective:
@@ -99,9 +87,7 @@ def cost_table(session: Session, ledger: Ledger) -> ChatMessage:
     if not totals:
         return ChatMessage("cost", "This session has no costs yet.", data)
     text = table(
-        [_cost_row(total) for total in totals],
-        ("model", "calls", "cost", "input", "output"),
-        right=range(1, 5),
+        [_cost_row(total) for total in totals], ("model", "calls", "cost", "input", "output"), right=range(1, 5)
     )
     if any(total.is_estimated for total in totals):
         note = "≈ is estimated: the provider did not report all of it."
@@ -132,9 +118,7 @@ def _cost_json(total: CostTotal) -> dict[str, object]:
         "estimated_nano": total.estimated["currency"],
         "estimated": total.is_estimated,
         "tokens": {
-            unit.removeprefix(prefix): amount
-            for unit, amount in total.amounts.items()
-            if unit.startswith(prefix)
+            unit.removeprefix(prefix): amount for unit, amount in total.amounts.items() if unit.startswith(prefix)
         },
     }
 
@@ -232,10 +216,7 @@ def models_table(session: Session, candidates: list[Candidate]) -> ChatMessage:
         rows.append((current, paint(mark, colour), candidate.target, paint(clip(words, 70), "dim")))
     data = {
         "target": session.target,
-        "models": [
-            {"target": candidate.target, "answer": candidate.verdict.answer}
-            for candidate in candidates
-        ],
+        "models": [{"target": candidate.target, "answer": candidate.verdict.answer} for candidate in candidates],
     }
     usage = "/model PROVIDER/MODEL switches; Tab completes names and shows how they fit"
     return ChatMessage("models", f"{table(rows)}\n{paint(usage, 'dim')}", data)

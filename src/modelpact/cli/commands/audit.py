@@ -69,9 +69,7 @@ def audit_command() -> None:
 @default_option("--limit", type=click.IntRange(1), default=100, help="The most events to show.")
 @json_option
 @ledger_options
-def show_command(
-    name: str | None, why: bool, after: int, limit: int, as_json: bool, source: LedgerSource
-) -> None:
+def show_command(name: str | None, why: bool, after: int, limit: int, as_json: bool, source: LedgerSource) -> None:
     """Show an event or the events of an envelope.
 
     Without a name, list the envelopes.
@@ -118,12 +116,7 @@ def _unknown_name(reader: LedgerReader, name: str) -> str:
 @audit_command.command("tail")
 @click.argument("envelope", required=False)
 @default_option(
-    "-n",
-    "--lines",
-    "count",
-    type=click.IntRange(0),
-    default=20,
-    help="How many of the latest events to show.",
+    "-n", "--lines", "count", type=click.IntRange(0), default=20, help="How many of the latest events to show."
 )
 @click.option("-f", "--follow", is_flag=True, help="Wait for new events and show them.")
 @click.option("--type", "prefix", default="", help="Only event types that start with this.")
@@ -164,18 +157,12 @@ def _tail(reader: LedgerReader, envelope: str | None, count: int, follow: bool) 
 
 @audit_command.command("verify")
 @click.argument("names", metavar="[FILE|ENVELOPE]...", nargs=-1)
-@click.option(
-    "--head", metavar="NUMBER:HASH", help="An event that it must contain, known from elsewhere."
-)
+@click.option("--head", metavar="NUMBER:HASH", help="An event that it must contain, known from elsewhere.")
 @_keys_option
 @json_option
 @ledger_options
 def verify_command(
-    names: tuple[str, ...],
-    head: str | None,
-    key_files: tuple[Path, ...],
-    as_json: bool,
-    source: LedgerSource,
+    names: tuple[str, ...], head: str | None, key_files: tuple[Path, ...], as_json: bool, source: LedgerSource
 ) -> None:
     """Prove that exports, envelopes or the whole ledger are unchanged.
 
@@ -196,9 +183,7 @@ def verify_command(
     if envelopes or not names:
         with source.open_reader() as reader:
             verified = {
-                name: verify_envelope(
-                    reader, name, keys, expected=expected, progress=partial(_track, reader, name)
-                )
+                name: verify_envelope(reader, name, keys, expected=expected, progress=partial(_track, reader, name))
                 for name in (envelopes if names else reader.envelope_names())
             }
             tables = verify_tables(reader, verified, complete=not names)
@@ -288,10 +273,7 @@ def import_command(
         try:
             with source.open_ledger() as ledger:
                 imported = import_export(
-                    ledger,
-                    lambda: _file_lines(file),
-                    keys,
-                    allow_unsigned=unsigned or not key_files,
+                    ledger, lambda: _file_lines(file), keys, allow_unsigned=unsigned or not key_files
                 )
         except NotVerified as error:
             _print_report(error.report, file, as_json)
@@ -314,9 +296,7 @@ def import_command(
 @click.option("--reason", default="", help="The reason, for the record.")
 @json_option
 @ledger_options
-def archive_command(
-    envelope: str, file: Path, drop: bool, reason: str, as_json: bool, source: LedgerSource
-) -> None:
+def archive_command(envelope: str, file: Path, drop: bool, reason: str, as_json: bool, source: LedgerSource) -> None:
     """Close an envelope for good and write it to a file.
 
     The file can still be verified later.
@@ -326,9 +306,7 @@ def archive_command(
     check_printable(envelope)
     signer = user_keyring()
     if drop and signer is None:
-        raise LedgerError(
-            "--drop needs a signed archive: make a key with `modelpact identity init`"
-        )
+        raise LedgerError("--drop needs a signed archive: make a key with `modelpact identity init`")
     with source.open_ledger() as ledger:
         report = archive(ledger, envelope, file, signer=signer, drop=drop, reason=reason)
     _print_report(report, file, as_json)

@@ -9,13 +9,7 @@ import msgspec
 
 from modelpact.catalog.catalog import Catalog, default_catalog
 from modelpact.catalog.claim import Claim
-from modelpact.cli.options import (
-    CommandGroup,
-    check_provider,
-    json_option,
-    print_json,
-    print_result,
-)
+from modelpact.cli.options import CommandGroup, check_provider, json_option, print_json, print_result
 from modelpact.cli.render.terminal import clip, paint, table
 from modelpact.negotiation.verdict import claim_text
 from modelpact.vocabulary.capability import ALIASES, CAPABILITIES, Capability
@@ -41,9 +35,7 @@ def catalog_command() -> None:
 @click.option("--lineages", type=_FOLDER, help="The folder with the *.jsonl of the lineages.")
 @click.option("--out", type=_FILE, help="The file to write. By default the bundled snapshot.")
 @json_option
-def build_command(
-    sources: Path | None, lineages: Path | None, out: Path | None, as_json: bool
-) -> None:
+def build_command(sources: Path | None, lineages: Path | None, out: Path | None, as_json: bool) -> None:
     """Build the snapshot from its sources.
 
     The same sources always give the same bytes.
@@ -64,14 +56,9 @@ def build_command(
         "rules": len(catalog.rulebook.rules),
         "corrections": len(catalog.rulebook.corrections),
         "constraints": len(catalog.rulebook.constraints),
-        "lineages": [
-            f"{lineage.name} {lineage.version} of {lineage.date}" for lineage in catalog.lineages
-        ],
+        "lineages": [f"{lineage.name} {lineage.version} of {lineage.date}" for lineage in catalog.lineages],
     }
-    texts = {
-        key: f"{value:,}" if isinstance(value, int) else _cell(value)
-        for key, value in summary.items()
-    }
+    texts = {key: f"{value:,}" if isinstance(value, int) else _cell(value) for key, value in summary.items()}
     text = "\n".join(f"{key:12} {value}" for key, value in texts.items())
     print_result(summary, text, as_json=as_json)
 
@@ -117,9 +104,7 @@ def _print_problems(kind: str, colour: str, problems: tuple[Problem, ...]) -> No
 @click.option("--capability", metavar="C", help="Only this capability.")
 @click.option("--limit", type=click.IntRange(min=0), default=40, help="Rows to show; 0 for all.")
 @json_option
-def conflicts_command(
-    provider: str | None, capability: str | None, limit: int, as_json: bool
-) -> None:
+def conflicts_command(provider: str | None, capability: str | None, limit: int, as_json: bool) -> None:
     """List where lineages disagree, and which value the catalog uses."""
     from modelpact.catalog.comparison import conflicts
 
@@ -140,11 +125,8 @@ def conflicts_command(
         (
             clip(conflict.target, 52),
             conflict.capability,
-            ", ".join(
-                f"{vote.lineage} {_vote_text(vote.support, vote.value)}" for vote in conflict.votes
-            ),
-            claim_text(conflict.taken)
-            + (" by correction" if _is_correction(conflict.taken) else ""),
+            ", ".join(f"{vote.lineage} {_vote_text(vote.support, vote.value)}" for vote in conflict.votes),
+            claim_text(conflict.taken) + (" by correction" if _is_correction(conflict.taken) else ""),
         )
         for conflict in (matches[:limit] if limit else matches)
     ]
@@ -283,9 +265,7 @@ def _capabilities() -> list[dict[str, Any]]:
             "meaning": info.meaning + (f" ({info.formula})" if info.formula else ""),
             "also": sorted(alias for alias, target in ALIASES.items() if target == info.id),
             "dialects": [
-                f"{dialect.name} {dialect.write(info.id)}"
-                for dialect in DIALECTS.values()
-                if dialect.knows(info.id)
+                f"{dialect.name} {dialect.write(info.id)}" for dialect in DIALECTS.values() if dialect.knows(info.id)
             ],
         }
         for info in CAPABILITIES.values()

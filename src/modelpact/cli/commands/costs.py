@@ -7,14 +7,7 @@ from typing import Any, Final, get_args
 
 import click
 
-from modelpact.cli.options import (
-    LedgerSource,
-    default_option,
-    format_option,
-    ledger_options,
-    parse_time,
-    print_json,
-)
+from modelpact.cli.options import LedgerSource, default_option, format_option, ledger_options, parse_time, print_json
 from modelpact.cli.render.terminal import bar, escape_line, format_time, paint, plural, table
 from modelpact.ledger.cost_tables import GROUPINGS, CostTotal, Grouping, cost_totals
 from modelpact.ledger.costs import Unit
@@ -27,26 +20,15 @@ _TOKEN_UNITS: Final = tuple(unit for unit in get_args(Unit) if unit.startswith("
 
 @click.command("costs")
 @default_option(
-    "--by",
-    "grouping",
-    type=click.Choice(GROUPINGS),
-    default="provider",
-    help="What to group the costs by.",
+    "--by", "grouping", type=click.Choice(GROUPINGS), default="provider", help="What to group the costs by."
 )
-@click.option(
-    "--since", metavar="TIME", help="The start: 24h, 7d, 2026-11-01 or an ISO time, in UTC."
-)
+@click.option("--since", metavar="TIME", help="The start: 24h, 7d, 2026-11-01 or an ISO time, in UTC.")
 @click.option("--until", metavar="TIME", help="The end, in the same form.")
 @format_option("table", "json", "csv")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @ledger_options
 def costs_command(
-    grouping: Grouping,
-    since: str | None,
-    until: str | None,
-    output_format: str,
-    as_json: bool,
-    source: LedgerSource,
+    grouping: Grouping, since: str | None, until: str | None, output_format: str, as_json: bool, source: LedgerSource
 ) -> None:
     """Add up the cost records of the ledger.
 
@@ -104,10 +86,7 @@ def _print_table(grouping: Grouping, totals: list[CostTotal], since: int | None)
     for total in totals:
         largest[total.currency] = max(largest.get(total.currency, 0), total.money)
     sums = _currency_sums(totals)
-    rows = [
-        (*_cells(total), paint(bar(total.money, largest[total.currency]), "cyan"))
-        for total in totals
-    ]
+    rows = [(*_cells(total), paint(bar(total.money, largest[total.currency]), "cyan")) for total in totals]
     if len(totals) > 1:
         rows += [(paint("total", "bold"), *_cells(total)[1:], "") for total in sums]
     header = (grouping, "records", "cost", "input", "output", "time", "pieces", "")

@@ -7,14 +7,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from modelpact.cli.options import (
-    CommandGroup,
-    default_option,
-    identity_folder,
-    json_option,
-    print_json,
-    print_result,
-)
+from modelpact.cli.options import CommandGroup, default_option, identity_folder, json_option, print_json, print_result
 from modelpact.cli.render.terminal import paint, table
 from modelpact.identity import Authority, IdentityRecord, IssuedCertificate, Keyring
 from modelpact.identity.authority import DEFAULT_DAYS
@@ -40,10 +33,7 @@ _dir_option: Final = click.option(
     help="The folder with keys and certificates. By default in your data folder.",
 )
 _days_option: Final = default_option(
-    "--days",
-    type=click.IntRange(1, 3650),
-    default=DEFAULT_DAYS,
-    help="How many days the certificate is valid.",
+    "--days", type=click.IntRange(1, 3650), default=DEFAULT_DAYS, help="How many days the certificate is valid."
 )
 
 
@@ -66,9 +56,7 @@ def init_command(folder: Path, name: str, as_json: bool) -> None:
     if not missing:
         raise InputError(f"{folder} already has keys: rotate them, or name another --dir")
     keyring = Keyring.init(signing) if signing in missing else Keyring.open(signing)
-    authority = (
-        Authority.init(issuing, name=name) if issuing in missing else Authority.open(issuing)
-    )
+    authority = Authority.init(issuing, name=name) if issuing in missing else Authority.open(issuing)
     created = {
         "folder": str(folder),
         "signing_key": keyring.key_id,
@@ -81,18 +69,13 @@ def init_command(folder: Path, name: str, as_json: bool) -> None:
 @identity_command.command("issue")
 @click.argument("name")
 @default_option(
-    "--kind",
-    type=click.Choice(["provider", "runtime"]),
-    default="provider",
-    help="Whom the certificate is for.",
+    "--kind", type=click.Choice(["provider", "runtime"]), default="provider", help="Whom the certificate is for."
 )
 @click.option("--host", "hosts", multiple=True, metavar="HOST", help="Its host name or address.")
 @_days_option
 @_dir_option
 @json_option
-def issue_command(
-    name: str, kind: Any, hosts: tuple[str, ...], days: int, folder: Path, as_json: bool
-) -> None:
+def issue_command(name: str, kind: Any, hosts: tuple[str, ...], days: int, folder: Path, as_json: bool) -> None:
     """Make a key and a certificate for a provider or a runtime."""
     _print_issued(Authority.open(folder / "authority").issue(name, kind, hosts, days), as_json)
 
@@ -104,9 +87,7 @@ def issue_command(
 @_days_option
 @_dir_option
 @json_option
-def rotate_command(
-    name: str | None, signing_key: bool, keep_key: bool, days: int, folder: Path, as_json: bool
-) -> None:
+def rotate_command(name: str | None, signing_key: bool, keep_key: bool, days: int, folder: Path, as_json: bool) -> None:
     """Make a new key and certificate for a name, or a new signing key.
 
     The old certificate stays valid until it expires. Revoke its serial once all peers use the new
@@ -165,17 +146,11 @@ def list_command(folder: Path, as_json: bool) -> None:
     records = Authority.open(folder / "authority").list()
     now = utc_now()
     if as_json:
-        signing = [
-            {"key_id": key.key_id, "created": key.created, "current": key is keys.current}
-            for key in keys.keys
-        ]
+        signing = [{"key_id": key.key_id, "created": key.created, "current": key is keys.current} for key in keys.keys]
         certificates = [_record_json(record, now) for record in records]
         print_json({"signing_keys": signing, "certificates": certificates})
     else:
-        rows = [
-            (key.key_id, key.created[:10], "current" if key is keys.current else "retired")
-            for key in keys.keys
-        ]
+        rows = [(key.key_id, key.created[:10], "current" if key is keys.current else "retired") for key in keys.keys]
         click.echo(table(rows, ("signing key", "since", "state")))
         if records:
             click.echo()

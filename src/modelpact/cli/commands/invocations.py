@@ -32,12 +32,7 @@ from modelpact.providers.runtime.registry import list_providers
 from modelpact.vocabulary.money import format_money
 from modelpact.vocabulary.strict_json import parse_json
 
-_STATE_COLOURS: Final = {
-    "open": "yellow",
-    "completed": "green",
-    "failed": "red",
-    "cancelled": "dim",
-}
+_STATE_COLOURS: Final = {"open": "yellow", "completed": "green", "failed": "red", "cancelled": "dim"}
 _SECOND: Final = 1_000_000_000
 _UNIT_NAMES: Final = {"discrete": "pieces"}
 
@@ -59,14 +54,10 @@ def invocations_command() -> None:
     help="Only invocations in this state.",
 )
 @click.option("--provider", default="", help="Only invocations of this provider.")
-@default_option(
-    "--limit", type=click.IntRange(1, 10_000), default=100, help="The most invocations to show."
-)
+@default_option("--limit", type=click.IntRange(1, 10_000), default=100, help="The most invocations to show.")
 @ledger_options
 @json_option
-def list_command(
-    state: str, provider: str, limit: int, source: LedgerSource, as_json: bool
-) -> None:
+def list_command(state: str, provider: str, limit: int, source: LedgerSource, as_json: bool) -> None:
     """List invocations, the newest first.
 
     By default those that are open.
@@ -74,17 +65,12 @@ def list_command(
     with source.open_reader() as reader:
         state_filter = "" if state == "all" else state
         invocations, truncated = list_invocations(reader, state_filter, provider, limit)
-        inboxes = {
-            registration.id for registration, _ in list_providers(reader) if registration.in_inbox
-        }
+        inboxes = {registration.id for registration, _ in list_providers(reader) if registration.in_inbox}
     if truncated:
         warn(f"only the latest {MAX_LISTED_EVENTS:,} events of each gateway were searched")
     if as_json:
         print_json(
-            [
-                {**msgspec.to_builtins(invocation), "inbox": invocation.provider in inboxes}
-                for invocation in invocations
-            ]
+            [{**msgspec.to_builtins(invocation), "inbox": invocation.provider in inboxes} for invocation in invocations]
         )
         return
     if not invocations:
@@ -159,12 +145,7 @@ def show_command(invocation_id: str, source: LedgerSource, as_json: bool) -> Non
 @ledger_options
 @json_option
 def answer_command(
-    invocation_id: str,
-    answer: str | None,
-    file: str | None,
-    error: str,
-    source: LedgerSource,
-    as_json: bool,
+    invocation_id: str, answer: str | None, file: str | None, error: str, source: LedgerSource, as_json: bool
 ) -> None:
     """Answer an invocation of a human provider with JSON.
 
@@ -210,9 +191,7 @@ def cancel_command(invocation_id: str, reason: str, source: LedgerSource, as_jso
             raise _failed(f"{invocation.id} is a request at a gateway: it ends with its client")
         configuration = source.configuration()
         settled = asyncio.run(
-            run_connected(
-                ledger, configuration, lambda runtime: runtime.cancel(invocation_id, reason)
-            )
+            run_connected(ledger, configuration, lambda runtime: runtime.cancel(invocation_id, reason))
         )
     _print_settled(settled, as_json)
 

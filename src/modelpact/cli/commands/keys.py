@@ -41,9 +41,7 @@ def keys_command() -> None:
     help="A model it may use, such as openai/* or workload/x; repeatable. By default all.",
 )
 @click.option("--budget", type=Dollars(), help="The most dollars it may spend in a period.")
-@default_option(
-    "--period", type=click.Choice(PERIODS), default="month", help="The period of the budget."
-)
+@default_option("--period", type=click.Choice(PERIODS), default="month", help="The period of the budget.")
 @click.option("--rate", type=click.IntRange(1), help="The most requests per minute.")
 @click.option(
     "--loosen",

@@ -76,12 +76,7 @@ class SchemaSource(msgspec.Struct, frozen=True):
 @click.option("--profiles", "list_profiles", is_flag=True, help="List the profiles and exit.")
 @json_option
 def lint_command(
-    schemas: tuple[str, ...],
-    profiles: str,
-    fix: bool,
-    output_format: str,
-    list_profiles: bool,
-    as_json: bool,
+    schemas: tuple[str, ...], profiles: str, fix: bool, output_format: str, list_profiles: bool, as_json: bool
 ) -> None:
     """Check JSON Schemas against what vendors accept in strict mode.
 
@@ -120,23 +115,16 @@ def _lint(source: SchemaSource, profiles: tuple[str, ...], fix: bool) -> LintRes
     return LintResult(source.name, _locate(source, fixed.report.findings, text), fixed)
 
 
-def _locate(
-    source: SchemaSource, findings: tuple[SchemaFinding, ...], text: str | None
-) -> tuple[LocatedFinding, ...]:
+def _locate(source: SchemaSource, findings: tuple[SchemaFinding, ...], text: str | None) -> tuple[LocatedFinding, ...]:
     """Return the findings with their positions in the text, in the order of the text."""
     if text is None:
         return tuple(LocatedFinding(finding, source.name, source.line, 1) for finding in findings)
     positions = json_positions(text, {finding.path for finding in findings})
-    located = [
-        LocatedFinding(finding, source.name, *positions.get(finding.path, (1, 1)))
-        for finding in findings
-    ]
+    located = [LocatedFinding(finding, source.name, *positions.get(finding.path, (1, 1))) for finding in findings]
     return tuple(sorted(located, key=lambda finding: (finding.line, finding.column)))
 
 
-def _write_fixed(
-    sources: list[SchemaSource], results: list[LintResult], output_format: str
-) -> None:
+def _write_fixed(sources: list[SchemaSource], results: list[LintResult], output_format: str) -> None:
     """Write the rewritten files; print a schema without a file if the output is text."""
     for source, result in zip(sources, results, strict=True):
         fixed = result.fixed
@@ -165,12 +153,7 @@ def _print_profiles(output_format: str) -> None:
     profiles = [load_profile(name) for name in PROFILES]
     if output_format == "json":
         data = [
-            {
-                "id": profile.id,
-                "title": profile.title,
-                "version": profile.version,
-                "sources": profile.sources,
-            }
+            {"id": profile.id, "title": profile.title, "version": profile.version, "sources": profile.sources}
             for profile in profiles
         ]
         print_json({"profiles": data})
@@ -216,9 +199,7 @@ def _read_model(name: str) -> SchemaSource:
     except ModuleNotFoundError as error:
         raise InputError(_not_found_message(name, module_name, error)) from None
     except Exception as error:
-        raise InputError(
-            f"{name}: the module cannot be imported: {type(error).__name__}: {error}"
-        ) from None
+        raise InputError(f"{name}: the module cannot be imported: {type(error).__name__}: {error}") from None
     for attribute in attributes.split("."):
         if not hasattr(value, attribute):
             close = nearest(attribute, dir(value))
@@ -252,9 +233,7 @@ def _schema_of(name: str, value: Any) -> Any:
     except Exception as error:
         lines = str(error).strip().splitlines()
         reason = lines[0] if lines else type(error).__name__
-        raise InputError(
-            f"{name}: expected a Pydantic model or a schema, not {brief(value)}: {reason}"
-        ) from None
+        raise InputError(f"{name}: expected a Pydantic model or a schema, not {brief(value)}: {reason}") from None
 
 
 def _source_position(value: Any, module: str) -> tuple[str, int]:

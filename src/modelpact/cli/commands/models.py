@@ -25,15 +25,7 @@ from modelpact.cli.options import (
     read_needs,
     resolve_target,
 )
-from modelpact.cli.render.terminal import (
-    clip,
-    paint,
-    plural,
-    support_mark,
-    table,
-    token_count,
-    token_price,
-)
+from modelpact.cli.render.terminal import clip, paint, plural, support_mark, table, token_count, token_price
 from modelpact.needs.need import Need, Needs
 from modelpact.negotiation.search import find_models
 from modelpact.negotiation.verdict import claim_text, evidence_text
@@ -46,9 +38,7 @@ _GROUP_TITLES: Final = {
     "agent": "Agent backends",
     "host": "Host extensions",
 }
-_RARE: Final = frozenset(
-    {"embedding-input", "speech-input", "image-gen-input", "image-output", "pdf-output"}
-)
+_RARE: Final = frozenset({"embedding-input", "speech-input", "image-gen-input", "image-output", "pdf-output"})
 """Capabilities that few models have: only those that have them show them."""
 _COLUMNS: Final = {
     "tools": "tool-calling",
@@ -73,12 +63,7 @@ _OTHER_SIGN: Final = ("~", "cyan")
 @json_option
 @config_option
 def show_command(
-    target: str,
-    api: str | None,
-    trace: bool,
-    show_all: bool,
-    as_json: bool,
-    config_path: Path | None,
+    target: str, api: str | None, trace: bool, show_all: bool, as_json: bool, config_path: Path | None
 ) -> None:
     """Show the capabilities of a model with the evidence for each."""
     _, catalog = load_catalog(config_path)
@@ -212,15 +197,9 @@ def _value_text(value: Any) -> str:
 
 
 @click.command("models")
+@click.option("--provider", "providers", multiple=True, metavar="P", help="Only this provider; repeatable.")
 @click.option(
-    "--provider", "providers", multiple=True, metavar="P", help="Only this provider; repeatable."
-)
-@click.option(
-    "--capability",
-    "capabilities",
-    multiple=True,
-    metavar="C",
-    help="A capability that it must have; repeatable.",
+    "--capability", "capabilities", multiple=True, metavar="C", help="A capability that it must have; repeatable."
 )
 @need_option('Needs that it must meet, such as "tools,context>=200k"; repeatable.')
 @default_option(

@@ -28,12 +28,7 @@ from modelpact.configuration.check import WorkloadCheck, check_workload
 from modelpact.conversation.message import read_conversation, write_conversation
 from modelpact.dispatch.gate import catalog_check, decide_json
 from modelpact.emulation.emulator import emulator_strategies
-from modelpact.emulation.strategies import (
-    EmulationConfig,
-    EmulationEngine,
-    default_strategies,
-    read_config,
-)
+from modelpact.emulation.strategies import EmulationConfig, EmulationEngine, default_strategies, read_config
 from modelpact.negotiation import abp, stud
 from modelpact.negotiation.diagnosis import diagnose
 from modelpact.negotiation.negotiate import NO_STRATEGIES, negotiate
@@ -58,11 +53,7 @@ _OUTCOME_COLOURS: Final = {
     "preferred-unmet": "yellow",
     "probe-pending": "yellow",
 }
-_ANSWERS: Final = {
-    "yes": ("fits", "green"),
-    "labelled": ("fits, with labels", "yellow"),
-    "no": ("does not fit", "red"),
-}
+_ANSWERS: Final = {"yes": ("fits", "green"), "labelled": ("fits, with labels", "yellow"), "no": ("does not fit", "red")}
 
 _always_json_option: Final = click.option(
     "--json", "as_json", is_flag=True, help="Has no effect: the output is always JSON."
@@ -71,22 +62,14 @@ _always_json_option: Final = click.option(
 
 @click.command("negotiate")
 @click.argument("file", required=False)
-@click.option(
-    "--dialect", type=click.Choice(["stud", "abp"]), help="Read and print JSON of this dialect."
-)
+@click.option("--dialect", type=click.Choice(["stud", "abp"]), help="Read and print JSON of this dialect.")
 @click.option("--report", is_flag=True, help="For abp: print the CompatibilityReport.")
 @click.option(
     "--emulate",
     is_flag=True,
-    help="Count emulated capabilities: for abp with its default strategies, else with all that "
-    "modelpact has.",
+    help="Count emulated capabilities: for abp with its default strategies, else with all that modelpact has.",
 )
-@click.option(
-    "--target",
-    metavar="PROVIDER/MODEL",
-    help="The model to negotiate with.",
-    shell_complete=complete_target,
-)
+@click.option("--target", metavar="PROVIDER/MODEL", help="The model to negotiate with.", shell_complete=complete_target)
 @need_option('What it must meet, such as "tools,context>=200k"; repeatable.')
 @click.option(
     "--unknown",
@@ -140,13 +123,9 @@ def negotiate_command(
     raise SystemExit(0 if fits else 1)
 
 
-def _negotiate_target(
-    target: str, needs: Sequence[str], policy: Policy, catalog: Catalog, as_json: bool
-) -> bool:
+def _negotiate_target(target: str, needs: Sequence[str], policy: Policy, catalog: Catalog, as_json: bool) -> bool:
     model = resolve_target(catalog, target)
-    verdict = negotiate(
-        read_needs(needs), model, policy, strategies=emulator_strategies(), catalog=catalog
-    )
+    verdict = negotiate(read_needs(needs), model, policy, strategies=emulator_strategies(), catalog=catalog)
     diagnostic = diagnose(verdict, target=model, policy=policy, catalog=catalog)
     if as_json:
         print_json(verdict_data(verdict, diagnostic))
@@ -175,16 +154,12 @@ def _negotiate_abp(request: object, *, report: bool, emulate: bool) -> bool:
 
 
 @click.command("check")
-@click.argument(
-    "file", required=False, type=click.Path(path_type=Path, dir_okay=False), metavar="[FILE]"
-)
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False), metavar="[FILE]")
 @format_option("text", "json", "markdown", "sarif", "junit")
 @click.option("--config", "config_path", type=click.Path(path_type=Path), help="The same as FILE.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of modelpact.toml and exit.")
 @json_option
-def check_command(
-    file: Path | None, output_format: str, config_path: Path | None, schema: bool, as_json: bool
-) -> None:
+def check_command(file: Path | None, output_format: str, config_path: Path | None, schema: bool, as_json: bool) -> None:
     """Check that every workload's model and fallback meet its needs.
 
     Exits with 1 if a workload cannot run, or if its fallback does not fit.
@@ -198,10 +173,7 @@ def check_command(
     if configuration.path is None:
         raise InputError("no modelpact.toml in this folder or above: name one with `check FILE`")
     catalog = catalog_with_evidence(configuration)
-    checks = [
-        check_workload(workload, configuration, catalog)
-        for workload in configuration.workloads.values()
-    ]
+    checks = [check_workload(workload, configuration, catalog) for workload in configuration.workloads.values()]
     _print_checks("json" if as_json else output_format, checks, configuration.path)
     raise SystemExit(1 if any(check.problem for check in checks) else 0)
 
@@ -275,9 +247,7 @@ def gate_command(file: str | None, config_path: Path | None, as_json: bool) -> N
     """
     _, catalog = load_catalog(config_path)
     decision = decide_json(
-        read_json(file),
-        lambda: catalog_check(catalog),
-        lambda name: catalog.find_provider(name) is not None,
+        read_json(file), lambda: catalog_check(catalog), lambda name: catalog.find_provider(name) is not None
     )
     print_json(decision.to_json())
     raise SystemExit(1 if decision.route == "refuse" else 0)
@@ -310,9 +280,7 @@ def emulate_command(file: str | None, plan_only: bool, as_json: bool) -> None:  
     config = read_config(request["config"]) if "config" in request else EmulationConfig()
     engine = EmulationEngine(config)
     report = engine.plan(capabilities) if plan_only else engine.apply(capabilities, conversation)
-    print_json(
-        {"conversation": write_conversation(conversation), "report": msgspec.to_builtins(report)}
-    )
+    print_json({"conversation": write_conversation(conversation), "report": msgspec.to_builtins(report)})
 
 
 def _print_verdict(verdict: Verdict, diagnostic: Diagnostic | None, title: str = "") -> None:

@@ -52,11 +52,7 @@ class ProbeFailed(ModelpactError):
 @click.command("probe")
 @click.argument("target", metavar="PROVIDER/MODEL", shell_complete=complete_target)
 @click.option(
-    "--capability",
-    "capabilities",
-    multiple=True,
-    metavar="C",
-    help="Probe only this capability; repeatable.",
+    "--capability", "capabilities", multiple=True, metavar="C", help="Probe only this capability; repeatable."
 )
 @default_option(
     "--budget",
@@ -64,9 +60,7 @@ class ProbeFailed(ModelpactError):
     default="0.10",
     help="The most dollars to spend. The probe stops before it would exceed them.",
 )
-@default_option(
-    "--calls", type=click.IntRange(1, 10_000), default=80, help="The most calls to make."
-)
+@default_option("--calls", type=click.IntRange(1, 10_000), default=80, help="The most calls to make.")
 @click.option("--yes", is_flag=True, help="Do not ask before spending.")
 @click.option("--context-window", is_flag=True, help="Also fill the context window: expensive.")
 @click.option("--dry-run", is_flag=True, help="Print the plan and its estimate, and exit.")
@@ -76,9 +70,7 @@ class ProbeFailed(ModelpactError):
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write all prompts and answers to this file. The evidence has its hash.",
 )
-@click.option(
-    "--forget", "forget_evidence", is_flag=True, help="Delete evidence instead of probing."
-)
+@click.option("--forget", "forget_evidence", is_flag=True, help="Delete evidence instead of probing.")
 @json_option
 @ledger_options
 def probe_command(
@@ -159,21 +151,12 @@ def _open_ledger(source: LedgerSource, no_store: bool) -> Iterator[Ledger]:
         with source.open_ledger() as ledger:
             yield ledger
         return
-    with (
-        tempfile.TemporaryDirectory(prefix="modelpact-") as folder,
-        Ledger.open(f"sqlite:{folder}/probe.db") as ledger,
-    ):
+    with tempfile.TemporaryDirectory(prefix="modelpact-") as folder, Ledger.open(f"sqlite:{folder}/probe.db") as ledger:
         yield ledger
 
 
 def _run(
-    plan: ProbePlan,
-    budget: Budget,
-    configuration: Configuration,
-    catalog: Catalog,
-    ledger: Ledger,
-    *,
-    quiet: bool,
+    plan: ProbePlan, budget: Budget, configuration: Configuration, catalog: Catalog, ledger: Ledger, *, quiet: bool
 ) -> ProbeReport:
     progress = Progress(f"Probing {plan.target}", len(plan.trials) + 1 + plan.window)
 
@@ -184,9 +167,7 @@ def _run(
     async def run() -> ProbeReport:
         runtime = make_runtime(ledger, configuration, "probe")
         async with Client() as client:
-            models = ModelCaller(
-                runtime, configuration=configuration, catalog=catalog, client=client
-            )
+            models = ModelCaller(runtime, configuration=configuration, catalog=catalog, client=client)
             probe = Probe(models, plan, budget=budget, on_progress=on_progress)
             try:
                 return probe.report(await probe.run())

@@ -23,12 +23,7 @@ from modelpact.cli.runtime import make_runtime, run_connected
 from modelpact.ledger.reader import LedgerReader
 from modelpact.providers.contract import ContractError, DeregistrationPolicy, Registration
 from modelpact.providers.runtime.registration import read_registration
-from modelpact.providers.runtime.registry import (
-    count_open,
-    find_provider,
-    list_providers,
-    list_violations,
-)
+from modelpact.providers.runtime.registry import count_open, find_provider, list_providers, list_violations
 from modelpact.providers.runtime.signals import measure_latency
 from modelpact.vocabulary.errors import InputError, ModelpactError, UnknownName
 from modelpact.vocabulary.money import format_decimal
@@ -61,9 +56,7 @@ def list_command(source: LedgerSource, as_json: bool) -> None:
         providers = list_providers(reader)
     revoked = _revoked_keys()
     if as_json:
-        print_json(
-            [_registration_json(registration, state, revoked) for registration, state in providers]
-        )
+        print_json([_registration_json(registration, state, revoked) for registration, state in providers])
         return
     if not providers:
         click.echo("No providers are registered.")
@@ -79,9 +72,7 @@ def list_command(source: LedgerSource, as_json: bool) -> None:
         )
         for registration, state in providers
     ]
-    click.echo(
-        table(rows, ("provider", "category", "state", "offers", "where", "identity"), right=[3])
-    )
+    click.echo(table(rows, ("provider", "category", "state", "offers", "where", "identity"), right=[3]))
 
 
 @providers_command.command("show")
@@ -121,8 +112,7 @@ def show_command(provider: str, source: LedgerSource, as_json: bool) -> None:
     if violations:
         click.echo()
         rows = [
-            (violation["event"], violation["violation"], escape_line(violation["detail"]))
-            for violation in violations
+            (violation["event"], violation["violation"], escape_line(violation["detail"])) for violation in violations
         ]
         click.echo(table(rows, ("event", "violation", "")))
 
@@ -159,12 +149,7 @@ def register_command(file: Path, source: LedgerSource, as_json: bool) -> None:
 @ledger_options
 @json_option
 def deregister_command(
-    provider: str,
-    policy: DeregistrationPolicy | None,
-    reason: str,
-    release: bool,
-    source: LedgerSource,
-    as_json: bool,
+    provider: str, policy: DeregistrationPolicy | None, reason: str, release: bool, source: LedgerSource, as_json: bool
 ) -> None:
     """Stop sending work to a provider.
 
@@ -249,9 +234,7 @@ def _revoked_keys() -> frozenset[str]:
     return frozenset(record.fingerprint for record in records) - valid
 
 
-def _facts(
-    registration: Registration, state: str, open_count: int, revoked: frozenset[str]
-) -> list[tuple[str, str]]:
+def _facts(registration: Registration, state: str, open_count: int, revoked: frozenset[str]) -> list[tuple[str, str]]:
     name = f" ({escape_line(registration.name)})" if registration.name else ""
     suffix = paint(" (revoked)", "red") if registration.identity in revoked else ""
     return [
@@ -266,8 +249,6 @@ def _facts(
     ]
 
 
-def _registration_json(
-    registration: Registration, state: str, revoked: frozenset[str]
-) -> dict[str, Any]:
+def _registration_json(registration: Registration, state: str, revoked: frozenset[str]) -> dict[str, Any]:
     data: dict[str, Any] = msgspec.to_builtins(registration)
     return {**data, "state": state, "revoked": registration.identity in revoked}

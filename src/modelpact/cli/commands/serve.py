@@ -50,9 +50,7 @@ class ServeOptions(NamedTuple):
 
 @click.command("serve")
 @default_option("--host", "address", default="127.0.0.1", help="The address to listen on.")
-@default_option(
-    "--port", type=click.IntRange(0, 65535), default=_PORT, help="The port; 0 picks a free one."
-)
+@default_option("--port", type=click.IntRange(0, 65535), default=_PORT, help="The port; 0 picks a free one.")
 @default_option(
     "--grace",
     type=click.FloatRange(0, 86_400),
@@ -108,8 +106,7 @@ def serve_command(
             if error.errno != errno.EADDRINUSE:
                 raise
             raise InputError(
-                f"{address}:{port} is already in use: stop the other server, or choose another "
-                "--port"
+                f"{address}:{port} is already in use: stop the other server, or choose another --port"
             ) from None
 
 
@@ -130,9 +127,7 @@ def _read_token(configuration: Configuration) -> str:
     return os.environ.get(_TOKEN_VARIABLE, "").strip()
 
 
-async def _serve(
-    ledger: Ledger, configuration: Configuration, token: str, options: ServeOptions
-) -> None:
+async def _serve(ledger: Ledger, configuration: Configuration, token: str, options: ServeOptions) -> None:
     signals: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     async with serve_gateway(
@@ -247,8 +242,6 @@ def _print_start(url: str, new_key: str, shell_key: str) -> None:
         click.echo("The ledger has keys; `modelpact keys create NAME` creates another.\n")
     click.echo("Try the bundled mock model:")
     click.echo(f'  curl {url}/v1/chat/completions -H "Authorization: Bearer {shell_key}" \\')
-    click.echo(
-        """    -d '{"model": "mock/demo", "messages": [{"role": "user", "content": "Hi"}]}'\n"""
-    )
+    click.echo("""    -d '{"model": "mock/demo", "messages": [{"role": "user", "content": "Hi"}]}'\n""")
     click.echo(f"Applications: set the base URL to {url}/v1 (OpenAI) or {url} (Anthropic).")
     click.echo("Stop with Ctrl-C.")

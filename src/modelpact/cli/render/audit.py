@@ -10,12 +10,7 @@ from modelpact.ledger.event import Event
 from modelpact.ledger.reader import Envelope
 from modelpact.ledger.verify.verifier import TableReport, VerifyReport
 
-_EVENT_COLOURS: Final = {
-    "failed": "red",
-    "flagged": "red",
-    "cancelled": "yellow",
-    "rejected": "yellow",
-}
+_EVENT_COLOURS: Final = {"failed": "red", "flagged": "red", "cancelled": "yellow", "rejected": "yellow"}
 
 
 def event_json(event: Event) -> dict[str, Any]:
@@ -27,12 +22,7 @@ def event_json(event: Event) -> dict[str, Any]:
 def event_row(event: Event) -> tuple[str, ...]:
     """Return the cells of an event: time, id, type and the start of the payload."""
     payload = json.dumps(event.payload, ensure_ascii=False)
-    return (
-        paint(format_time(event.time), "dim"),
-        escape_line(event.id),
-        event_type(event),
-        escape(clip(payload, 60)),
-    )
+    return (paint(format_time(event.time), "dim"), escape_line(event.id), event_type(event), escape(clip(payload, 60)))
 
 
 def event_type(event: Event) -> str:

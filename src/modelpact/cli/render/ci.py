@@ -33,10 +33,7 @@ def sarif_log(rules: Mapping[str, str], results: Sequence[dict[str, Any]]) -> di
                     "driver": {
                         "name": "modelpact",
                         "version": __version__,
-                        "rules": [
-                            {"id": rule, "shortDescription": {"text": text}}
-                            for rule, text in rules.items()
-                        ],
+                        "rules": [{"id": rule, "shortDescription": {"text": text}} for rule, text in rules.items()],
                     }
                 },
                 "results": list(results),
@@ -56,9 +53,7 @@ def workloads_sarif(checks: Sequence["WorkloadCheck"], path: Path) -> dict[str, 
         {
             "ruleId": _WORKLOAD_RULE,
             "level": "warning" if check.runs else "error",
-            "message": {
-                "text": f"{check.workload.name}: {check.problem}. {'; '.join(_details(check))}"
-            },
+            "message": {"text": f"{check.workload.name}: {check.problem}. {'; '.join(_details(check))}"},
             "locations": [sarif_location(ci_path(path), startLine=check.workload.line or 1)],
         }
         for check in checks
@@ -95,9 +90,7 @@ def _details(check: "WorkloadCheck") -> list[str]:
     """Return what a workload's model and fallback miss, and a model that fits."""
     details = [f"{miss.capability} {miss.sentence()}" for miss in check.verdict.missing]
     if check.fallback is not None:
-        details += [
-            f"fallback: {miss.capability} {miss.sentence()}" for miss in check.fallback.missing
-        ]
+        details += [f"fallback: {miss.capability} {miss.sentence()}" for miss in check.fallback.missing]
     if check.diagnostic is not None and check.diagnostic.suggestion:
         details.append(f"suggestion: {check.diagnostic.suggestion}")
     return details

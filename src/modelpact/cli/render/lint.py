@@ -73,9 +73,7 @@ def has_errors(results: Sequence[LintResult]) -> bool:
 def lint_sarif(results: Sequence[LintResult]) -> dict[str, Any]:
     """Return a SARIF log."""
     findings = list(_all(results))
-    rules = {
-        located.finding.rule: load_rules()[located.finding.rule].requires for located in findings
-    }
+    rules = {located.finding.rule: load_rules()[located.finding.rule].requires for located in findings}
     return sarif_log(rules, [_sarif_result(located) for located in findings])
 
 

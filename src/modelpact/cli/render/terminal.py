@@ -52,8 +52,7 @@ def escape(text: str, keep: str = "\n") -> str:
     A terminal would obey control characters in names and texts from elsewhere.
     """
     return "".join(
-        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode()
-        for char in text
+        char if char.isprintable() or char in keep else char.encode("unicode_escape").decode() for char in text
     )
 
 
@@ -91,9 +90,7 @@ def warn(message: str) -> None:
     click.echo(f"modelpact: {escape(message)}", err=True)
 
 
-def table(
-    rows: Iterable[Sequence[str]], header: Sequence[str] = (), *, right: Iterable[int] = ()
-) -> str:
+def table(rows: Iterable[Sequence[str]], header: Sequence[str] = (), *, right: Iterable[int] = ()) -> str:
     """Return rows in aligned columns; `right` names the columns that are aligned to the right."""
     body = [list(row) for row in rows]
     lines = [[paint(cell, "dim") for cell in header], *body] if header else body

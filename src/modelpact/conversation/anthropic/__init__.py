@@ -1,11 +1,6 @@
 """Anthropic Messages: requests, responses and streams, read and written."""
 
-from modelpact.conversation.anthropic.request import (
-    API,
-    DEFAULT_MAX_TOKENS,
-    read_request,
-    write_request,
-)
+from modelpact.conversation.anthropic.request import API, DEFAULT_MAX_TOKENS, read_request, write_request
 from modelpact.conversation.anthropic.response import read_response, read_usage, write_response
 from modelpact.conversation.anthropic.stream import AnthropicStreamReader, AnthropicStreamWriter
 

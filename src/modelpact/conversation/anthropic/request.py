@@ -39,14 +39,7 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, Tool, ToolChoice
 from modelpact.vocabulary.errors import InputError
 
 API: Final = "anthropic"
@@ -258,9 +251,7 @@ def _read_result(data: Mapping[str, Any], where: str) -> ToolResultBlock:
     is_error = optional_bool(data, "is_error")
     if "is_error" in data and not is_error:
         spelling["is_error"] = is_error
-    inner = tuple(
-        block for block in blocks if isinstance(block, (TextBlock, ImageBlock, OtherBlock))
-    )
+    inner = tuple(block for block in blocks if isinstance(block, (TextBlock, ImageBlock, OtherBlock)))
     if len(inner) != len(blocks):
         raise InputError(f"{where}.content: no calls, results or thinking in a tool's result")
     fields = without(data, {"type", "tool_use_id", "content", "is_error"})
@@ -268,9 +259,7 @@ def _read_result(data: Mapping[str, Any], where: str) -> ToolResultBlock:
     return ToolResultBlock(call_id, inner, bool(is_error), make_extra(API, fields, spelling))
 
 
-def _read_choice(
-    fields: Mapping[str, Any], extras: dict[str, Any]
-) -> tuple[ToolChoice | None, bool | None]:
+def _read_choice(fields: Mapping[str, Any], extras: dict[str, Any]) -> tuple[ToolChoice | None, bool | None]:
     """Return the choice of tools, and whether tools may be called in parallel."""
     if "tool_choice" not in fields:
         return None, None
@@ -285,9 +274,7 @@ def _read_choice(
     return ToolChoice(mode, name), None if serial is None else not serial  # type: ignore[arg-type]
 
 
-def _read_output_config(
-    fields: Mapping[str, Any], extras: dict[str, Any]
-) -> tuple[JsonSchema | None, str]:
+def _read_output_config(fields: Mapping[str, Any], extras: dict[str, Any]) -> tuple[JsonSchema | None, str]:
     """Return the schema of the output and the reasoning effort; the rest goes to `extras`."""
     if "output_config" not in fields:
         return None, ""
@@ -318,9 +305,7 @@ def _read_reasoning(fields: Mapping[str, Any], effort: str) -> Reasoning | None:
     return Reasoning(effort, budget, extra)
 
 
-def _split_system(
-    request: Request, losses: LossRecorder
-) -> tuple[list[dict[str, Any]], list[tuple[str, Message]]]:
+def _split_system(request: Request, losses: LossRecorder) -> tuple[list[dict[str, Any]], list[tuple[str, Message]]]:
     """Return the blocks of the system prompt, and the other messages with their paths."""
     system: list[dict[str, Any]] = []
     messages: list[tuple[str, Message]] = []
@@ -336,9 +321,7 @@ def _split_system(
     return system, messages
 
 
-def _write_messages(
-    messages: list[tuple[str, Message]], losses: LossRecorder
-) -> list[dict[str, Any]]:
+def _write_messages(messages: list[tuple[str, Message]], losses: LossRecorder) -> list[dict[str, Any]]:
     """Write messages; tool results that follow each other become one message of the user."""
     written: list[dict[str, Any]] = []
     previous: str | None = None
@@ -364,13 +347,8 @@ def _is_plain(parts: list[dict[str, Any]]) -> bool:
     return len(parts) == 1 and set(parts[0]) == {"type", "text"}
 
 
-def _write_blocks(
-    blocks: tuple[Block, ...], where: str, losses: LossRecorder
-) -> list[dict[str, Any]]:
-    parts = [
-        _write_block(block, f"{where}.content[{index}]", losses)
-        for index, block in enumerate(blocks)
-    ]
+def _write_blocks(blocks: tuple[Block, ...], where: str, losses: LossRecorder) -> list[dict[str, Any]]:
+    parts = [_write_block(block, f"{where}.content[{index}]", losses) for index, block in enumerate(blocks)]
     return [part for part in parts if part is not None]
 
 

@@ -16,19 +16,10 @@ from modelpact.conversation.fields import (
 )
 from modelpact.conversation.message import Block, Message, ThinkingBlock
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import (
-    ErrorBody,
-    Response,
-    ResponseError,
-    StopReason,
-    Usage,
-    read_error,
-)
+from modelpact.conversation.response import ErrorBody, Response, ResponseError, StopReason, Usage, read_error
 from modelpact.vocabulary.errors import InputError
 
-KNOWN: Final = frozenset(
-    {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"}
-)
+KNOWN: Final = frozenset({"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"})
 """The fields of a response that `Response` models."""
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {
     "end_turn": "end",

@@ -82,9 +82,7 @@ class AnthropicStreamReader:
         if kind == "message_start":
             self._start_message(event)
         elif kind == "content_block_start":
-            yield from self._start_block(
-                read_object(event.get("content_block"), "stream.content_block")
-            )
+            yield from self._start_block(read_object(event.get("content_block"), "stream.content_block"))
         elif kind == "content_block_delta":
             yield from self._extend_block(read_object(event.get("delta"), "stream.delta"))
         elif kind == "content_block_stop":
@@ -154,9 +152,7 @@ class AnthropicStreamReader:
                 data["input"] = msgspec.json.decode(raw)
                 raw = ""
             except (msgspec.DecodeError, RecursionError, UnicodeEncodeError) as error:
-                self._input_error = (
-                    f"stream: the input of {data.get('name')!r:.60} is not JSON: {error}"
-                )
+                self._input_error = f"stream: the input of {data.get('name')!r:.60} is not JSON: {error}"
                 data["input"] = None
         (block,) = read_blocks([data], "stream.content")
         if isinstance(block, (TextBlock, ThinkingBlock)):
@@ -166,9 +162,7 @@ class AnthropicStreamReader:
         elif isinstance(block, OtherBlock):
             yield OpaqueBlock(block)
         else:
-            raise InputError(
-                f"stream.content: a {data['type']:.40} block is not part of a response"
-            )
+            raise InputError(f"stream.content: a {data['type']:.40} block is not part of a response")
 
     def _end_text(self, block: TextBlock | ThinkingBlock) -> Iterator[StreamEvent]:
         if not self._block_has_text:

@@ -2,12 +2,7 @@
 
 from modelpact.conversation.openai_chat.request import API, read_request, write_request
 from modelpact.conversation.openai_chat.response import read_response, read_usage, write_response
-from modelpact.conversation.openai_chat.stream import (
-    DONE,
-    OpenAIChatStreamReader,
-    OpenAIChatStreamWriter,
-    wants_usage,
-)
+from modelpact.conversation.openai_chat.stream import DONE, OpenAIChatStreamReader, OpenAIChatStreamWriter, wants_usage
 
 __all__ = [
     "API",

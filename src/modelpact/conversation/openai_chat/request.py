@@ -43,15 +43,7 @@ from modelpact.conversation.message import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    TokenLimitParam,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, TokenLimitParam, Tool, ToolChoice
 from modelpact.vocabulary.errors import InputError
 
 API: Final = "openai-chat"
@@ -206,9 +198,7 @@ def read_choice_mode(mode: str) -> ToolChoice:
     raise InputError(f"tool_choice: expected auto, none, required or a tool, not {mode!r:.60}")
 
 
-def record_reasoning_losses(
-    reasoning: Reasoning, efforts: Collection[str], losses: LossRecorder
-) -> None:
+def record_reasoning_losses(reasoning: Reasoning, efforts: Collection[str], losses: LossRecorder) -> None:
     """Record what a setting of reasoning cannot express in an API with these levels of effort."""
     if reasoning.effort and reasoning.effort not in efforts and not losses.same_api:
         losses.unsupported("reasoning.effort", f"this API has {', '.join(efforts)}")
@@ -228,9 +218,7 @@ def write_json_schema(output: JsonSchema) -> dict[str, Any]:
     return data
 
 
-def translate_user(
-    metadata: Mapping[str, Any], api: str, body: dict[str, Any], losses: LossRecorder
-) -> None:
+def translate_user(metadata: Mapping[str, Any], api: str, body: dict[str, Any], losses: LossRecorder) -> None:
     """Translate the `metadata` of the Anthropic API, of which only the user has a name here."""
     if metadata["user_id"] is not None:
         body["user"] = metadata["user_id"]
@@ -238,9 +226,7 @@ def translate_user(
         losses.lossy(f"metadata.{name}", f"only {api} has this field")
 
 
-def _read_limit(
-    fields: Mapping[str, Any], extras: dict[str, Any]
-) -> tuple[int | None, TokenLimitParam]:
+def _read_limit(fields: Mapping[str, Any], extras: dict[str, Any]) -> tuple[int | None, TokenLimitParam]:
     """Return the token limit and the field that set it; the newer of the two fields wins."""
     max_tokens = optional_int(fields, "max_tokens")
     max_completion_tokens = optional_int(fields, "max_completion_tokens")
@@ -278,16 +264,12 @@ def _read_message(data: Mapping[str, Any], where: str) -> Message:
     known = {"role", "content"}
     if role == "tool":
         known.add("tool_call_id")
-        inner = tuple(
-            block for block in blocks if isinstance(block, (TextBlock, ImageBlock, OtherBlock))
-        )
+        inner = tuple(block for block in blocks if isinstance(block, (TextBlock, ImageBlock, OtherBlock)))
         blocks = [ToolResultBlock(required_string(data, "tool_call_id", where), inner)]
     if role == "assistant" and data.get("tool_calls"):
         known.add("tool_calls")
         calls = read_objects(data["tool_calls"], f"{where}.tool_calls")
-        blocks += [
-            _read_call(call, f"{where}.tool_calls[{index}]") for index, call in enumerate(calls)
-        ]
+        blocks += [_read_call(call, f"{where}.tool_calls[{index}]") for index, call in enumerate(calls)]
     extra = without(data, known)
     if extra:
         spelling["extra"] = extra
@@ -341,9 +323,7 @@ def _read_choice(fields: Mapping[str, Any], extras: dict[str, Any]) -> ToolChoic
         return read_choice_mode(choice)
     function = read_object(choice, "tool_choice").get("function")
     if choice.get("type") == "function" and len(choice) == 2:
-        name = required_string(
-            read_object(function, "tool_choice.function"), "name", "tool_choice.function"
-        )
+        name = required_string(read_object(function, "tool_choice.function"), "name", "tool_choice.function")
         if function == {"name": name}:
             return ToolChoice("tool", name)
     extras["tool_choice"] = choice
@@ -403,9 +383,7 @@ def _write_result(
     block: ToolResultBlock, spelling: Mapping[str, Any], path: str, losses: LossRecorder
 ) -> dict[str, Any]:
     if block.is_error:
-        losses.lossy(
-            f"{path}.is_error", "this API has no mark for a failed tool; say it in the text"
-        )
+        losses.lossy(f"{path}.is_error", "this API has no mark for a failed tool; say it in the text")
     fields = losses.own_fields(block.extra, path)
     inner: list[tuple[str, Block]] = []
     for index, part in enumerate(block.content):
@@ -419,10 +397,7 @@ def _write_result(
 
 
 def _write_plain(
-    role: str,
-    blocks: Sequence[tuple[str, Block]],
-    spelling: Mapping[str, Any],
-    losses: LossRecorder,
+    role: str, blocks: Sequence[tuple[str, Block]], spelling: Mapping[str, Any], losses: LossRecorder
 ) -> dict[str, Any]:
     data: dict[str, Any] = {"role": spelling.get("role", role)}
     calls: list[dict[str, Any]] = []
@@ -446,9 +421,7 @@ def _content(
     blocks: Sequence[tuple[str, Block]], form: str | None, empty: str | None, losses: LossRecorder
 ) -> dict[str, Any]:
     """Return the `content` field in the form that it had, or in the usual one."""
-    parts = [
-        part for path, block in blocks if (part := _write_part(block, path, losses)) is not None
-    ]
+    parts = [part for path, block in blocks if (part := _write_part(block, path, losses)) is not None]
     if not parts:
         if form == "absent":
             return {}
@@ -507,9 +480,7 @@ def _write_choice(choice: ToolChoice) -> Any:
     return choice.mode
 
 
-def _write_output(
-    output: JsonObject | JsonSchema, request: Request, losses: LossRecorder
-) -> dict[str, Any]:
+def _write_output(output: JsonObject | JsonSchema, request: Request, losses: LossRecorder) -> dict[str, Any]:
     original: dict[str, Any] | None = request.spelling.get("response_format")
     if losses.same_api and original and read_output(original) == output:
         return original

@@ -14,25 +14,10 @@ from modelpact.conversation.fields import (
     token_details,
     without,
 )
-from modelpact.conversation.message import (
-    Block,
-    Message,
-    OtherBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-)
+from modelpact.conversation.message import Block, Message, OtherBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from modelpact.conversation.openai_chat.request import API, CALL, read_request, write_request
 from modelpact.conversation.request import Request
-from modelpact.conversation.response import (
-    REFUSED,
-    ErrorBody,
-    Response,
-    ResponseError,
-    StopReason,
-    Usage,
-    read_error,
-)
+from modelpact.conversation.response import REFUSED, ErrorBody, Response, ResponseError, StopReason, Usage, read_error
 from modelpact.vocabulary.errors import InputError
 
 _STOP_REASONS: Final[Mapping[str, StopReason]] = {
@@ -257,18 +242,10 @@ def _usual_finish_reason(reason: StopReason, content: tuple[Block, ...]) -> str:
     return _FINISH_REASONS[reason]
 
 
-def _write_message(
-    response: Response, spelling: Mapping[str, Any], losses: LossRecorder
-) -> dict[str, Any]:
+def _write_message(response: Response, spelling: Mapping[str, Any], losses: LossRecorder) -> dict[str, Any]:
     thinking = [block for block in response.content if isinstance(block, ThinkingBlock)]
-    refusals = [
-        block
-        for block in response.content
-        if isinstance(block, TextBlock) and block.extra == REFUSED
-    ]
-    others = tuple(
-        block for block in response.content if block not in thinking and block not in refusals
-    )
+    refusals = [block for block in response.content if isinstance(block, TextBlock) and block.extra == REFUSED]
+    others = tuple(block for block in response.content if block not in thinking and block not in refusals)
     for block in thinking:
         record_thinking_losses(block, losses)
     carrier = Request("", (Message("assistant", others, {API: dict(spelling)}),), api=API)
@@ -286,9 +263,7 @@ def _write_message(
 
 def _only_choice(choices: list[dict[str, Any]]) -> dict[str, Any]:
     if len(choices) != 1:
-        raise InputError(
-            f"response.choices: expected one choice, not {len(choices)}; request n = 1"
-        )
+        raise InputError(f"response.choices: expected one choice, not {len(choices)}; request n = 1")
     return choices[0]
 
 

@@ -95,9 +95,7 @@ class OpenAIChatStreamReader:
             return []
         self._done = True
         refused: tuple[Block, ...] = (TextBlock("", REFUSED),) if self._refused else ()
-        extra = response_extra(
-            self._body, self._choice, self._message, self._usage, self._reason, refused
-        )
+        extra = response_extra(self._body, self._choice, self._message, self._usage, self._reason, refused)
         return [
             Finish(
                 read_stop_reason(self._reason, refused),
@@ -115,9 +113,7 @@ class OpenAIChatStreamReader:
         delta = choice.get("delta")
         delta = {} if delta is None else read_object(delta, "stream.choices[0].delta")
         yield from self._read_delta(delta)
-        self._keep_extra(
-            without(delta, _MODELLED_DELTA), without(choice, {"index", "delta", "finish_reason"})
-        )
+        self._keep_extra(without(delta, _MODELLED_DELTA), without(choice, {"index", "delta", "finish_reason"}))
         reason = optional_field(choice, "finish_reason", str, "a string")
         if reason and not self._stopped:
             self._reason, self._stopped = reason, True
@@ -162,9 +158,7 @@ class OpenAIChatStreamReader:
 
     def _check_running(self, field: str) -> bool:
         if self._stopped:
-            raise InputError(
-                f"stream.choices[0].delta.{field}: a delta came after the model stopped"
-            )
+            raise InputError(f"stream.choices[0].delta.{field}: a delta came after the model stopped")
         return True
 
     def _add_to_call(self, delta: Mapping[str, Any]) -> None:
@@ -215,20 +209,8 @@ class OpenAIChatStreamWriter:
     The usage is written if the request asked for it with `stream_options.include_usage`.
     """
 
-    def __init__(
-        self,
-        id: str,
-        model: str,
-        *,
-        created: int = 0,
-        request_body: Mapping[str, Any] | None = None,
-    ) -> None:
-        self._head = {
-            "id": id,
-            "object": "chat.completion.chunk",
-            "created": created,
-            "model": model,
-        }
+    def __init__(self, id: str, model: str, *, created: int = 0, request_body: Mapping[str, Any] | None = None) -> None:
+        self._head = {"id": id, "object": "chat.completion.chunk", "created": created, "model": model}
         self._usage = wants_usage(request_body or {})
         self._losses = LossRecorder(API)
         self._started = self._refused = False

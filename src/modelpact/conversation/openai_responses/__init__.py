@@ -2,15 +2,8 @@
 
 from modelpact.conversation.openai_responses.items import API
 from modelpact.conversation.openai_responses.request import read_request, write_request
-from modelpact.conversation.openai_responses.response import (
-    read_response,
-    read_usage,
-    write_response,
-)
-from modelpact.conversation.openai_responses.stream import (
-    OpenAIResponsesStreamReader,
-    OpenAIResponsesStreamWriter,
-)
+from modelpact.conversation.openai_responses.response import read_response, read_usage, write_response
+from modelpact.conversation.openai_responses.stream import OpenAIResponsesStreamReader, OpenAIResponsesStreamWriter
 
 __all__ = [
     "API",

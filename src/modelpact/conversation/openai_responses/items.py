@@ -84,9 +84,7 @@ def meaningful_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of an item without empty ones and without the server's bookkeeping."""
     bookkeeping = {"id", "status"} if fields.get("status") == "completed" else {"id"}
     return {
-        name: value
-        for name, value in fields.items()
-        if name not in bookkeeping and value is not None and value != []
+        name: value for name, value in fields.items() if name not in bookkeeping and value is not None and value != []
     }
 
 
@@ -114,13 +112,10 @@ def _usual_text_type(role: str) -> str:
     return "output_text" if role == "assistant" else "input_text"
 
 
-def _read_parts(
-    content: Any, text_type: str, where: str
-) -> tuple[list[Block], list[dict[str, Any]]]:
+def _read_parts(content: Any, text_type: str, where: str) -> tuple[list[Block], list[dict[str, Any]]]:
     """Return the blocks of parts, and the spelling of each."""
     parts = [
-        _read_part(part, text_type, f"{where}[{index}]")
-        for index, part in enumerate(read_objects(content, where))
+        _read_part(part, text_type, f"{where}[{index}]") for index, part in enumerate(read_objects(content, where))
     ]
     return [block for block, _ in parts], [spelling for _, spelling in parts]
 
@@ -208,12 +203,7 @@ def _reasoning_texts(item: Mapping[str, Any], where: str) -> list[str]:
 
 
 def write_items(
-    role: str,
-    blocks: Sequence[PathAndBlock],
-    spellings: Any,
-    losses: LossRecorder,
-    *,
-    in_response: bool = False,
+    role: str, blocks: Sequence[PathAndBlock], spellings: Any, losses: LossRecorder, *, in_response: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Write a message as items; `spellings` are those of its items, used if they still fit.
 
@@ -368,9 +358,7 @@ def _write_call(block: ToolUseBlock, path: str, losses: LossRecorder) -> dict[st
 
 def _write_result(block: ToolResultBlock, path: str, losses: LossRecorder) -> dict[str, Any]:
     if block.is_error:
-        losses.lossy(
-            f"{path}.is_error", "this API has no mark for a failed tool; say it in the text"
-        )
+        losses.lossy(f"{path}.is_error", "this API has no mark for a failed tool; say it in the text")
     spelling = spelling_of(block.extra, API)
     inner = [(f"{path}.content[{index}]", part) for index, part in enumerate(block.content)]
     spellings = spelling.get("parts", [])
@@ -384,9 +372,7 @@ def _write_result(block: ToolResultBlock, path: str, losses: LossRecorder) -> di
     return {**result, **spelling.get("fields", {}), **losses.own_fields(block.extra, path)}
 
 
-def _write_request_reasoning(
-    block: ThinkingBlock, path: str, losses: LossRecorder
-) -> dict[str, Any] | None:
+def _write_request_reasoning(block: ThinkingBlock, path: str, losses: LossRecorder) -> dict[str, Any] | None:
     """Write reasoning that this API sent; unless it is stored there, it must be encrypted."""
     original = spelling_of(block.extra, API)
     if original and (losses.same_api or original.get("encrypted_content")):
@@ -395,9 +381,7 @@ def _write_request_reasoning(
     return None
 
 
-def _write_response_reasoning(
-    block: ThinkingBlock, path: str, losses: LossRecorder
-) -> dict[str, Any]:
+def _write_response_reasoning(block: ThinkingBlock, path: str, losses: LossRecorder) -> dict[str, Any]:
     if block.signature:
         losses.lossy(f"{path}.signature", "this API has no signed thinking")
     fields = losses.own_fields(block.extra, path)

@@ -33,21 +33,8 @@ from modelpact.conversation.openai_chat.request import (
     translate_user,
     write_json_schema,
 )
-from modelpact.conversation.openai_responses.items import (
-    API,
-    ResponsesItem,
-    meaningful_fields,
-    read_item,
-    write_items,
-)
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.openai_responses.items import API, ResponsesItem, meaningful_fields, read_item, write_items
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, Tool, ToolChoice
 
 STRICT: Final = "strict by default"
 """The `extra` field of a tool that leaves `strict` to the API's default."""
@@ -68,11 +55,7 @@ _UNSUPPORTED: Final = {
     "mcp_servers": "this API does not call MCP servers this way",
     "output_config": "this API does not have this format",
 }
-_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {
-    **CHAT_NEUTRAL,
-    "top_logprobs": (0,),
-    "logit_bias": ({},),
-}
+_NEUTRAL: Final[Mapping[str, tuple[Any, ...]]] = {**CHAT_NEUTRAL, "top_logprobs": (0,), "logit_bias": ({},)}
 """Values of other APIs that ask for what this API does anyway."""
 
 
@@ -187,10 +170,7 @@ def _group_turns(items: list[ResponsesItem]) -> list[Message]:
             turns[-1][2].append(spelling)
         else:
             turns.append((role, list(blocks), [spelling]))
-    return [
-        Message(role, tuple(blocks), {API: _turn_spelling(spellings)})
-        for role, blocks, spellings in turns
-    ]
+    return [Message(role, tuple(blocks), {API: _turn_spelling(spellings)}) for role, blocks, spellings in turns]
 
 
 def _turn_spelling(items: list[dict[str, Any]]) -> dict[str, Any]:
@@ -315,9 +295,7 @@ def _write_text(request: Request, body: dict[str, Any], losses: LossRecorder) ->
         body["text"] = text
 
 
-def _write_output(
-    output: JsonObject | JsonSchema, request: Request, losses: LossRecorder
-) -> dict[str, Any]:
+def _write_output(output: JsonObject | JsonSchema, request: Request, losses: LossRecorder) -> dict[str, Any]:
     original: dict[str, Any] | None = request.spelling.get("format")
     if losses.same_api and original and read_output(original) == output:
         return original

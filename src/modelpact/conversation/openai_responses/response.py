@@ -13,37 +13,13 @@ from modelpact.conversation.fields import (
     token_details,
     without,
 )
-from modelpact.conversation.message import (
-    Block,
-    ImageBlock,
-    OtherBlock,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
-from modelpact.conversation.openai_responses.items import (
-    API,
-    ITEM,
-    is_refusal,
-    read_item,
-    spellings_fit,
-    write_items,
-)
-from modelpact.conversation.response import (
-    ErrorBody,
-    Response,
-    ResponseError,
-    StopReason,
-    Usage,
-    read_error,
-)
+from modelpact.conversation.message import Block, ImageBlock, OtherBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from modelpact.conversation.openai_responses.items import API, ITEM, is_refusal, read_item, spellings_fit, write_items
+from modelpact.conversation.response import ErrorBody, Response, ResponseError, StopReason, Usage, read_error
 from modelpact.vocabulary.errors import InputError
 
 _KNOWN: Final = frozenset({"id", "object", "model", "output", "usage"})
-_STOP_REASONS: Final[Mapping[str, StopReason]] = {
-    "max_output_tokens": "length",
-    "content_filter": "refusal",
-}
+_STOP_REASONS: Final[Mapping[str, StopReason]] = {"max_output_tokens": "length", "content_filter": "refusal"}
 _INCOMPLETE_REASONS: Final = {stop: reason for reason, stop in _STOP_REASONS.items()}
 _REQUEST_FIELDS: Final[Mapping[str, Any]] = {
     "background": False,
@@ -199,10 +175,7 @@ def record_stop_losses(response: Response, losses: LossRecorder) -> None:
 
 
 def response_head(
-    created: int,
-    request_body: Mapping[str, Any] | None,
-    status: str,
-    details: Mapping[str, Any] | None = None,
+    created: int, request_body: Mapping[str, Any] | None, status: str, details: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return the fields of a response beside its output; nothing of it is stored."""
     request_body = request_body or {}

@@ -114,9 +114,7 @@ class OpenAIResponsesStreamReader:
             raise InputError(f"stream: an event for item {index} came after the end of the item")
         return index
 
-    def _read_text(
-        self, position: tuple[int, int], text: str, refusal: bool
-    ) -> Iterator[StreamEvent]:
+    def _read_text(self, position: tuple[int, int], text: str, refusal: bool) -> Iterator[StreamEvent]:
         if position in self._ended_blocks:
             raise InputError("stream: a delta came after the end of its part")
         yield from self._begin_block(position, TextBlock)
@@ -192,9 +190,7 @@ class OpenAIResponsesStreamReader:
             if index not in self._ended_items:
                 yield from self._end_item(index, item)
         self._done = True
-        yield Finish(
-            whole.stop_reason, whole.stop_sequence, whole.usage, whole.model, whole.id, whole.extra
-        )
+        yield Finish(whole.stop_reason, whole.stop_sequence, whole.usage, whole.model, whole.id, whole.extra)
 
 
 class OpenAIResponsesStreamWriter:
@@ -203,14 +199,7 @@ class OpenAIResponsesStreamWriter:
     Responses repeat fields of the request body.
     """
 
-    def __init__(
-        self,
-        id: str,
-        model: str,
-        *,
-        created: int = 0,
-        request_body: Mapping[str, Any] | None = None,
-    ) -> None:
+    def __init__(self, id: str, model: str, *, created: int = 0, request_body: Mapping[str, Any] | None = None) -> None:
         self._names = {"id": id, "object": "response", "model": model}
         self._created, self._request_body = created, request_body
         self._losses = LossRecorder(API)
@@ -281,11 +270,7 @@ class OpenAIResponsesStreamWriter:
         field = _PART_FIELDS[kind]
         fields = {field: part[field], **({"logprobs": part["logprobs"]} if kind == _TEXT else {})}
         out = [
-            self._part_event(
-                "response.output_text.annotation.added",
-                annotation=annotation,
-                annotation_index=index,
-            )
+            self._part_event("response.output_text.annotation.added", annotation=annotation, annotation_index=index)
             for index, annotation in enumerate(part.get("annotations", []))
         ]
         out.append(self._part_event(f"response.{kind}.done", **fields))
@@ -310,9 +295,7 @@ class OpenAIResponsesStreamWriter:
             return out
         if not item["summary"]:
             part = {"type": "summary_text", "text": ""}
-            out.append(
-                self._summary_event("response.reasoning_summary_part.added", part=dict(part))
-            )
+            out.append(self._summary_event("response.reasoning_summary_part.added", part=dict(part)))
             item["summary"] = [part]
         item["summary"][0]["text"] += text
         return [*out, self._summary_event("response.reasoning_summary_text.delta", delta=text)]
@@ -364,9 +347,7 @@ class OpenAIResponsesStreamWriter:
             out.append(self._summary_event("response.reasoning_summary_part.done", part=part))
         if item["type"] in ("message", "function_call"):
             item["status"] = status
-        out.append(
-            self._event("response.output_item.done", output_index=len(self._output), item=item)
-        )
+        out.append(self._event("response.output_item.done", output_index=len(self._output), item=item))
         self._output.append(item)
         self._item = None
         return out
@@ -379,12 +360,8 @@ class OpenAIResponsesStreamWriter:
             out += self._open_item(item)
             if item["type"] == "function_call":
                 arguments = item["arguments"]
-                out.append(
-                    self._item_event("response.function_call_arguments.delta", delta=arguments)
-                )
-                out.append(
-                    self._item_event("response.function_call_arguments.done", arguments=arguments)
-                )
+                out.append(self._item_event("response.function_call_arguments.delta", delta=arguments))
+                out.append(self._item_event("response.function_call_arguments.done", arguments=arguments))
             out += self._close_item()
         return out
 

@@ -27,9 +27,7 @@ class Metrics(RequestObserver):
         """Count a request that waits for its response."""
         self.waiting += 1
 
-    def response_started(
-        self, api: RequestApi, response: GatewayResponse | None, seconds: float
-    ) -> None:
+    def response_started(self, api: RequestApi, response: GatewayResponse | None, seconds: float) -> None:
         """Count a response by its status and verdict, unless the client has disconnected."""
         self.waiting -= 1
         if response is None:

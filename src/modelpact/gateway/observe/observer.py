@@ -26,9 +26,7 @@ class RequestObserver:
     def request_planned(self, planned: PlannedRequest) -> None:
         """Take note of the plan that was made for a request."""
 
-    def response_started(
-        self, api: RequestApi, response: GatewayResponse | None, seconds: float
-    ) -> None:
+    def response_started(self, api: RequestApi, response: GatewayResponse | None, seconds: float) -> None:
         """Take note of the head of a response, `seconds` after the request started.
 
         `response` is None if the client has disconnected.

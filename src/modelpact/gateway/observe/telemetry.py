@@ -80,9 +80,7 @@ class Telemetry(RequestObserver, CallObserver):
         self._metrics = MeterProvider((PeriodicExportingMetricReader(metrics),), resource)
         self._tracer = self._traces.get_tracer("modelpact", __version__)
         meter = self._metrics.get_meter("modelpact", __version__)
-        self._requests = meter.create_counter(
-            "modelpact.requests", "{request}", "Requests by API, status and verdict."
-        )
+        self._requests = meter.create_counter("modelpact.requests", "{request}", "Requests by API, status and verdict.")
         self._durations = meter.create_histogram(
             "gen_ai.client.operation.duration",
             "s",
@@ -102,9 +100,7 @@ class Telemetry(RequestObserver, CallObserver):
     def request_started(self, request: HttpRequest, api: RequestApi) -> None:
         """Start the span of a request."""
         carrier = {
-            name: value
-            for name in ("traceparent", "tracestate")
-            if (value := request.headers.get(name)) is not None
+            name: value for name in ("traceparent", "tracestate") if (value := request.headers.get(name)) is not None
         }
         parent = self._propagator.extract(carrier, Context())
         span = self._tracer.start_span(
@@ -153,12 +149,7 @@ class Telemetry(RequestObserver, CallObserver):
             f"{operation} {plan.model}",
             Context() if current is None else current.context,
             SpanKind.CLIENT,
-            {
-                **attributes,
-                **_request_attributes(planned),
-                **_plan_attributes(plan),
-                "modelpact.invocation": call.id,
-            },
+            {**attributes, **_request_attributes(planned), **_plan_attributes(plan), "modelpact.invocation": call.id},
         )
         self._call_spans[call.id] = _CallSpan(span, attributes, current)
 
@@ -218,19 +209,14 @@ class Telemetry(RequestObserver, CallObserver):
 
     async def aclose(self) -> None:
         """Export what is left, and stop."""
-        await asyncio.gather(
-            asyncio.to_thread(self._traces.shutdown), asyncio.to_thread(self._metrics.shutdown)
-        )
+        await asyncio.gather(asyncio.to_thread(self._traces.shutdown), asyncio.to_thread(self._metrics.shutdown))
 
     def _bounded(self, attributes: dict[str, Any]) -> dict[str, Any]:
         """Return the labels of a metric, with `_OTHER` for free text once there are many series."""
         series = tuple(attributes.items())
         if series not in self._series:
             if len(self._series) >= _MAX_SERIES:
-                return {
-                    name: _OTHER if name in _UNBOUNDED else value
-                    for name, value in attributes.items()
-                }
+                return {name: _OTHER if name in _UNBOUNDED else value for name, value in attributes.items()}
             self._series.add(series)
         return attributes
 

@@ -146,10 +146,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
             "warnings": list(self.warnings),
         }
         if self.substituted_for:
-            data["substituted"] = {
-                "from": self.substituted_for,
-                "because": self.substitution_reason,
-            }
+            data["substituted"] = {"from": self.substituted_for, "because": self.substitution_reason}
         if self.diagnostic is not None:
             data["diagnostic"] = diagnostic_data(self.diagnostic)
         return data
@@ -157,10 +154,7 @@ class Plan(msgspec.Struct, frozen=True, eq=False):
 
 def diagnostic_data(diagnostic: Diagnostic) -> dict[str, Any]:
     """Return a diagnostic as the gateway's JSON has it."""
-    data: dict[str, Any] = {
-        "target": diagnostic.target,
-        "missing": missing_data(diagnostic.missing),
-    }
+    data: dict[str, Any] = {"target": diagnostic.target, "missing": missing_data(diagnostic.missing)}
     if diagnostic.untranslatable:
         data["cannotBeTold"] = diagnostic.untranslatable
     data["previous"] = diagnostic.previous

@@ -34,11 +34,7 @@ _INAPPLICABLE: Final = ("unsupported", "conflict")
 _TRANSLATED_APIS: Final = ("openai-chat", "anthropic", "openai-responses")
 _TEXT_OUTPUT: Final = {
     api: Needs([need("text-output", required_by=(f"request: {place}",))])
-    for api, place in (
-        ("openai-chat", "messages"),
-        ("anthropic", "messages"),
-        ("openai-responses", "input"),
-    )
+    for api, place in (("openai-chat", "messages"), ("anthropic", "messages"), ("openai-responses", "input"))
 }
 """The need for text output, by API, and the field of the request that implies it.
 
@@ -119,10 +115,7 @@ class Planner:
         if plan.action == "refuse":
             return None
         return msgspec.structs.replace(
-            plan,
-            verdict="labelled",
-            substituted_for=resolved.target,
-            substitution_reason=reason,
+            plan, verdict="labelled", substituted_for=resolved.target, substitution_reason=reason
         ).with_head()
 
     def _make(self, key: PlanKey, limits: Needs = NO_NEEDS) -> Plan:
@@ -186,9 +179,7 @@ class Planner:
             provider_kind=resolved.provider if listed is None else listed.id,
         )
 
-    def _negotiate(
-        self, resolved: ResolvedName, key: PlanKey, resolution: Resolution, limits: Needs
-    ) -> Verdict:
+    def _negotiate(self, resolved: ResolvedName, key: PlanKey, resolution: Resolution, limits: Needs) -> Verdict:
         """Negotiate the declared needs and those of the request together."""
         declared = NO_NEEDS if resolved.workload is None else resolved.workload.needs
         requested = key.features.needs
@@ -196,16 +187,12 @@ class Planner:
             requested = requested + limits
         if key.features.api != "embeddings" and _is_embedding_model(resolution):
             requested = requested + _TEXT_OUTPUT[key.features.api]
-        verdict = decide(
-            declared, resolution, key.policy, emulator_strategies(), requested=requested
-        )
+        verdict = decide(declared, resolution, key.policy, emulator_strategies(), requested=requested)
         # A model that no catalog lists, or that is retired, is never a plain yes.
         notes = model_notes(resolution, self.models.catalog)
         return msgspec.structs.replace(verdict, notes=notes) if notes else verdict
 
-    def _refuse(
-        self, resolved: ResolvedName, key: PlanKey, verdict: Verdict, params: list[ParamFinding]
-    ) -> Plan:
+    def _refuse(self, resolved: ResolvedName, key: PlanKey, verdict: Verdict, params: list[ParamFinding]) -> Plan:
         suggestion = self._suggest(resolved, key, verdict, params)
         would_help = _helpful_changes(key.policy, resolved.workload, verdict, params)
         if suggestion and not self.models.can_authenticate(suggestion.partition("/")[0]):
@@ -215,9 +202,7 @@ class Planner:
             "refuse",
             "no",
             key.name,
-            diagnostic=Diagnostic(
-                verdict.target, missing, suggestion=suggestion, would_help=would_help
-            ),
+            diagnostic=Diagnostic(verdict.target, missing, suggestion=suggestion, would_help=would_help),
             encoding=self._encoding(resolved),
             policy=key.policy,
             workload=resolved.workload,
@@ -244,9 +229,7 @@ class Planner:
         accepted = all(param.action not in (*_INAPPLICABLE, "invalid") for param in findings)
         return suggestion.target if accepted else None
 
-    def _schema_profile(
-        self, provider: str, features: RequestFeatures, emulate: tuple[tuple[str, str], ...]
-    ) -> str:
+    def _schema_profile(self, provider: str, features: RequestFeatures, emulate: tuple[tuple[str, str], ...]) -> str:
         """Return the linter profile for a request whose schema the provider itself enforces."""
         if all(name != "structured-output" for name, _ in features.uses):
             return ""
@@ -280,16 +263,12 @@ def _missing_items(verdict: Verdict, params: Sequence[ParamFinding]) -> tuple[Mi
     """Return every capability that a refusal lacks, what requires it, and why it is missing."""
     capabilities = (
         Missing(
-            finding.capability,
-            finding.need.required_by,
-            finding.reason,
-            f"{finding.capability} {finding.sentence()}",
+            finding.capability, finding.need.required_by, finding.reason, f"{finding.capability} {finding.sentence()}"
         )
         for finding in verdict.missing
     )
     parameters = (
-        Missing(param.capability, (f"request: {'.'.join(param.path)}",), param.action, param.reason)
-        for param in params
+        Missing(param.capability, (f"request: {'.'.join(param.path)}",), param.action, param.reason) for param in params
     )
     return (*capabilities, *parameters)
 
@@ -323,11 +302,7 @@ def _warnings(verdict: Verdict, params: Sequence[ParamFinding]) -> tuple[str, ..
             for finding in verdict.findings
             if finding.outcome == "met" and finding.label
         ),
-        *(
-            f"{'.'.join(param.path)}: {param.reason}"
-            for param in params
-            if param.action == "unknown"
-        ),
+        *(f"{'.'.join(param.path)}: {param.reason}" for param in params if param.action == "unknown"),
         *verdict.notes,
     )
 

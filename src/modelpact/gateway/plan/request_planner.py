@@ -18,12 +18,7 @@ from modelpact.conversation.request import Request
 from modelpact.conversation.response import Usage
 from modelpact.gateway.plan.plan import HeaderTuples, Plan
 from modelpact.gateway.plan.planner import Planner
-from modelpact.gateway.plan.sizing import (
-    MIN_BYTES_PER_TOKEN,
-    TokenEstimate,
-    estimate,
-    quick_estimate,
-)
+from modelpact.gateway.plan.sizing import MIN_BYTES_PER_TOKEN, TokenEstimate, estimate, quick_estimate
 from modelpact.gateway.request import IncomingRequest
 from modelpact.ledger.costs import CostLine, cost_of
 from modelpact.needs.requests import CACHE_MARKER, RequestApi
@@ -92,9 +87,7 @@ class RequestPlanner:
             size = await estimate(plan, raw, body)
         return _planned(plan, incoming, size)
 
-    async def plan_fallback(
-        self, planner: Planner, incoming: IncomingRequest, reason: str
-    ) -> PlannedRequest | None:
+    async def plan_fallback(self, planner: Planner, incoming: IncomingRequest, reason: str) -> PlannedRequest | None:
         """Plan a request on its declared fallback, for a reason; None if that cannot serve it."""
         plan = planner.fallback_plan(incoming.plan_key, reason)
         return None if plan is None else await _try_plan(plan, incoming)
@@ -167,16 +160,13 @@ def _translate(plan: Plan, incoming: IncomingRequest) -> tuple[Plan, Translation
     if codec is None:
         return _refuse(plan, f"it does not speak the {incoming.api} API"), None
     fitted = _fit_token_limit(plan, incoming.raw, incoming.body)
-    request = codec.read_request(
-        {name: value for name, value in incoming.body.items() if name not in plan.drops}
-    )
+    request = codec.read_request({name: value for name, value in incoming.body.items() if name not in plan.drops})
     request = msgspec.structs.replace(request, model=plan.model, **dict(fitted.added))
     losses = request_losses(plan.api, request)
     fatal = [
         loss
         for loss in losses
-        if loss.fidelity == "unsupported"
-        or not (plan.policy.lossy or _is_dropped_marker(plan, loss))
+        if loss.fidelity == "unsupported" or not (plan.policy.lossy or _is_dropped_marker(plan, loss))
     ]
     if fatal:
         helps = all(loss.fidelity == "lossy" for loss in fatal)

@@ -41,17 +41,13 @@ class Endpoint(msgspec.Struct, frozen=True):
 
     def request_headers(self, client_headers: Headers) -> tuple[tuple[str, str], ...]:
         """Return the headers to send: the gateway's own, and the few of the client's that apply."""
-        forwarded = [
-            (name, value) for name in _FORWARDED_HEADERS if (value := client_headers.get(name))
-        ]
+        forwarded = [(name, value) for name in _FORWARDED_HEADERS if (value := client_headers.get(name))]
         if not forwarded:
             return self.headers
         names = {name for name, _ in forwarded}
         return (*(pair for pair in self.headers if pair[0] not in names), *forwarded)
 
-    def send(
-        self, api: RequestApi, headers: RawHeaders, body: bytes
-    ) -> Coroutine[Any, Any, ClientResponse]:
+    def send(self, api: RequestApi, headers: RawHeaders, body: bytes) -> Coroutine[Any, Any, ClientResponse]:
         """Send a request; return the response as soon as its head has come."""
         url = self.urls[api]
         return self.client.request("POST", url, headers, body, timeouts=self.timeouts)
@@ -130,12 +126,7 @@ class Endpoints:
             {request_api: f"{base}{path}" for request_api, path in API_PATHS.items()},
             tuple(headers),
             Client(limits=limits),
-            Timeouts(
-                connect=10.0,
-                write=60.0,
-                first_byte=settings.timeout,
-                between_bytes=settings.timeout,
-            ),
+            Timeouts(connect=10.0, write=60.0, first_byte=settings.timeout, between_bytes=settings.timeout),
             settings.stream_usage,
             key,
             settings.connections,

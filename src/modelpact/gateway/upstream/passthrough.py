@@ -12,25 +12,13 @@ from modelpact.conversation.response import ErrorBody, read_error
 from modelpact.gateway.plan.plan import RESPONSE_HEADERS, Plan
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.gateway.upstream.endpoints import Endpoint
-from modelpact.gateway.upstream.response import (
-    NO_HEADERS,
-    StreamedResponse,
-    UpstreamFailed,
-    WholeResponse,
-)
+from modelpact.gateway.upstream.response import NO_HEADERS, StreamedResponse, UpstreamFailed, WholeResponse
 from modelpact.gateway.upstream.sse_scan import UsageTap, find_end, find_error, read_usage
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.upstream import UpstreamError, error_from_response, redact_upstream
 from modelpact.vocabulary.errors import ModelpactError
 from modelpact.vocabulary.strict_json import UNREADABLE
-from modelpact.wire import (
-    ClientResponse,
-    ConnectionLost,
-    PoolFull,
-    RawHeaders,
-    WireError,
-    WireTimeout,
-)
+from modelpact.wire import ClientResponse, ConnectionLost, PoolFull, RawHeaders, WireError, WireTimeout
 from modelpact.wire.messages import BODILESS_STATUSES
 
 USAGE_OPTION: Final = "stream_options.include_usage"
@@ -59,9 +47,7 @@ class ForwardedCall:
             and endpoint.stream_usage
             and not wants_usage(planned.incoming.body)
         )
-        self._body = rewrite_body(
-            planned.incoming.raw, planned.incoming.body, planned.plan, ask_usage=self._ask_usage
-        )
+        self._body = rewrite_body(planned.incoming.raw, planned.incoming.body, planned.plan, ask_usage=self._ask_usage)
 
     async def send(self) -> WholeResponse | StreamedResponse:
         """Forward the request; raise `UpstreamFailed` if the call failed."""
@@ -94,9 +80,7 @@ class ForwardedCall:
         endpoint, status = self._endpoint, response.status
         content = endpoint.without_key(await response.read(_MAX_ERROR_BYTES))
         reported, key = _read_error(content), endpoint.key.reveal()
-        error = error_from_response(
-            self.planned.plan.provider, status, response.headers, reported, key
-        )
+        error = error_from_response(self.planned.plan.provider, status, response.headers, reported, key)
         kind = "429" if status == 429 else "5xx" if status >= 500 else "refused"
         forwarded = response.headers.forwardable(_NOT_FORWARDED)
         headers = RawHeaders(endpoint.without_key(forwarded))
@@ -134,9 +118,7 @@ def rewrite_body(raw: bytes, body: dict[str, Any], plan: Plan, *, ask_usage: boo
 class _ForwardedStream(StreamedResponse):
     """The stream of an upstream, event by event."""
 
-    def __init__(
-        self, api: RequestApi, endpoint: Endpoint, response: ClientResponse, ask_usage: bool
-    ) -> None:
+    def __init__(self, api: RequestApi, endpoint: Endpoint, response: ClientResponse, ask_usage: bool) -> None:
         super().__init__(
             response.status,
             response.headers.forwardable(_NOT_FORWARDED),

@@ -100,11 +100,7 @@ class Sender:
         return GatewayResponse(response.status, head, body, planned.plan.verdict)
 
     async def _relay(
-        self,
-        planned: PlannedRequest,
-        invocation: Invocation,
-        response: StreamedResponse,
-        report: ResponseReport,
+        self, planned: PlannedRequest, invocation: Invocation, response: StreamedResponse, report: ResponseReport
     ) -> AsyncIterator[bytes]:
         """Pass a stream on, and settle the call when the stream ends, however it does."""
         digest = AnswerDigest(keep=invocation.kept)
@@ -132,9 +128,7 @@ class Sender:
                 problem = _CUT_OFF
             settled = True
             # A settlement that is not recorded is raised: the stream then has no proper end.
-            await self._settle_stream(
-                planned, invocation, response, report, digest, response.error or problem
-            )
+            await self._settle_stream(planned, invocation, response, report, digest, response.error or problem)
             if last_events:
                 yield last_events
             if problem and not response.error:
@@ -142,9 +136,7 @@ class Sender:
         finally:
             await response.aclose()
             if not settled:
-                await asyncio.shield(
-                    self._settle_disconnected(planned, invocation, response, report, digest)
-                )
+                await asyncio.shield(self._settle_disconnected(planned, invocation, response, report, digest))
 
     async def _settle_disconnected(
         self,
@@ -176,9 +168,7 @@ class Sender:
     ) -> None:
         report.estimate = response.usage is None
         report.lines = cost_of(planned.plan.price, _usage_so_far(planned, response))
-        outcome = InvocationOutcome(
-            "failed" if error else "completed", error, report.lines, report.estimate, digest
-        )
+        outcome = InvocationOutcome("failed" if error else "completed", error, report.lines, report.estimate, digest)
         await self._recorder.settle(invocation, outcome)
 
 
@@ -212,18 +202,14 @@ def _head(
             headers,
             planned.plan.head,
             invocation.id.encode(),
-            b""
-            if money is None
-            else b"modelpact-cost-usd: %b\r\n" % format_decimal(money).encode(),
+            b"" if money is None else b"modelpact-cost-usd: %b\r\n" % format_decimal(money).encode(),
             RawHeaders.encode(planned.headers) if planned.headers else b"",
             extra_headers,
         )
     )
 
 
-def _error_response(
-    planned: PlannedRequest, invocation: Invocation, response: WholeResponse
-) -> GatewayResponse:
+def _error_response(planned: PlannedRequest, invocation: Invocation, response: WholeResponse) -> GatewayResponse:
     """Return a provider's own error response, with the gateway's headers."""
     content = response.content
     if planned.incoming.caller.report:

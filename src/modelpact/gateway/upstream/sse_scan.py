@@ -20,10 +20,7 @@ from modelpact.vocabulary.strict_json import UNREADABLE
 _END_PATTERNS: Final[Mapping[RequestApi, tuple[bytes, re.Pattern[bytes]]]] = {
     "openai-chat": (b"[DONE]", re.compile(rb"^data: ?\[DONE\]", re.MULTILINE)),
     "anthropic": (b"message_stop", re.compile(rb'"type"\s*:\s*"message_stop"')),
-    "openai-responses": (
-        b'"response.',
-        re.compile(rb'"type"\s*:\s*"response\.(completed|incomplete|failed)"'),
-    ),
+    "openai-responses": (b'"response.', re.compile(rb'"type"\s*:\s*"response\.(completed|incomplete|failed)"')),
 }
 """By API: a text that is quick to search for, and the exact pattern."""
 _ERROR_PATTERNS: Final[Mapping[RequestApi, re.Pattern[bytes]]] = {
@@ -153,9 +150,7 @@ class UsageTap:
 
     def _read_event(self, event: bytes) -> bool:
         """Read the usage in an event; tell whether the event is to be hidden."""
-        text = b"\n".join(
-            line[5:].strip() for line in event.splitlines() if line.startswith(b"data:")
-        )
+        text = b"\n".join(line[5:].strip() for line in event.splitlines() if line.startswith(b"data:"))
         try:
             data = msgspec.json.decode(text)
         except UNREADABLE:

@@ -16,12 +16,7 @@ from modelpact.emulation.emulator import Emulator
 from modelpact.gateway.plan.plan import header_safe
 from modelpact.gateway.plan.request_planner import PlannedRequest, describe_losses
 from modelpact.gateway.responses import JSON
-from modelpact.gateway.upstream.response import (
-    NO_HEADERS,
-    StreamedResponse,
-    UpstreamFailed,
-    WholeResponse,
-)
+from modelpact.gateway.upstream.response import NO_HEADERS, StreamedResponse, UpstreamFailed, WholeResponse
 from modelpact.ledger.costs import CostLine, cost_of
 from modelpact.needs.requests import RequestApi
 from modelpact.providers.models.upstream import UpstreamError
@@ -30,9 +25,7 @@ from modelpact.vocabulary.errors import ModelpactError
 from modelpact.wire import RawHeaders, write_event
 
 _JSON_HEADERS: Final = RawHeaders.encode((JSON,))
-_STREAM_HEADERS: Final = RawHeaders.encode(
-    (("content-type", "text/event-stream"), ("cache-control", "no-cache"))
-)
+_STREAM_HEADERS: Final = RawHeaders.encode((("content-type", "text/event-stream"), ("cache-control", "no-cache")))
 _emulator: Final = Emulator()
 
 
@@ -72,17 +65,13 @@ class TranslatedCall:
     def _write(self, response: Response) -> WholeResponse:
         planned = self.planned
         named = msgspec.structs.replace(
-            response,
-            id=response.id or _new_id(planned.incoming.api),
-            model=response.model or planned.plan.model,
+            response, id=response.id or _new_id(planned.incoming.api), model=response.model or planned.plan.model
         )
         written = CODECS[planned.incoming.api].write_response(
             named, created=int(time.time()), request_body=planned.incoming.body
         )
         content = msgspec.json.encode(written.body)
-        return WholeResponse(
-            200, _JSON_HEADERS, content, _stated(response.usage), self._loss_headers
-        )
+        return WholeResponse(200, _JSON_HEADERS, content, _stated(response.usage), self._loss_headers)
 
     async def _stream(self) -> StreamedResponse:
         """Begin a stream: what fails before the first event is an error response, not an event."""
@@ -117,22 +106,13 @@ class _TranslatedStream(StreamedResponse):
     """The events of a model, encoded for the client."""
 
     def __init__(
-        self,
-        planned: PlannedRequest,
-        first: StreamEvent,
-        events: AsyncIterator[StreamEvent],
-        extra_headers: RawHeaders,
+        self, planned: PlannedRequest, first: StreamEvent, events: AsyncIterator[StreamEvent], extra_headers: RawHeaders
     ) -> None:
-        super().__init__(
-            200, _STREAM_HEADERS, _with_first(first, events), extra_headers=extra_headers
-        )
+        super().__init__(200, _STREAM_HEADERS, _with_first(first, events), extra_headers=extra_headers)
         self._events = events
         self._api = planned.incoming.api
         self._writer = CODECS[self._api].stream_writer(
-            _new_id(self._api),
-            planned.plan.model,
-            created=int(time.time()),
-            request_body=planned.incoming.body,
+            _new_id(self._api), planned.plan.model, created=int(time.time()), request_body=planned.incoming.body
         )
 
     def feed(self, chunk: StreamEvent) -> bytes:
@@ -146,10 +126,7 @@ class _TranslatedStream(StreamedResponse):
             if isinstance(chunk, Finish):
                 encoded += b"data: [DONE]\n\n"
         else:
-            encoded = b"".join(
-                write_event(msgspec.json.encode(data).decode(), str(data["type"]))
-                for data in written
-            )
+            encoded = b"".join(write_event(msgspec.json.encode(data).decode(), str(data["type"])) for data in written)
         self.size += len(encoded)
         return encoded
 
@@ -168,9 +145,7 @@ class _TranslatedStream(StreamedResponse):
                     await close()
 
 
-async def _with_first(
-    first: StreamEvent, events: AsyncIterator[StreamEvent]
-) -> AsyncIterator[StreamEvent]:
+async def _with_first(first: StreamEvent, events: AsyncIterator[StreamEvent]) -> AsyncIterator[StreamEvent]:
     yield first
     async for event in events:
         yield event

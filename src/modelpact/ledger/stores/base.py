@@ -140,9 +140,7 @@ def migrate(connection: StoreConnection) -> None:
     """Bring the tables of a store up to date. Raise if a newer version wrote them."""
     connection.begin(exclusive=True)
     try:
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)"
-        )
+        connection.execute("CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL)")
         version, migrations = _version(connection), read_migrations()
         for statement in chain.from_iterable(migrations[version:]):
             connection.execute(statement)
@@ -161,8 +159,7 @@ def check_schema(connection: StoreConnection) -> None:
     version, needed = _version(connection), len(read_migrations())
     if version < needed:
         raise LedgerError(
-            f"the store has schema {version}, and this modelpact needs {needed}: "
-            "open it once for writing to update it"
+            f"the store has schema {version}, and this modelpact needs {needed}: open it once for writing to update it"
         )
 
 
@@ -170,12 +167,8 @@ def _version(connection: StoreConnection) -> int:
     rows = connection.execute("SELECT value FROM meta WHERE key = ?", (_SCHEMA_VERSION,))
     text = str(rows[0][0]) if rows else "0"
     if not (text.isascii() and text.isdecimal()) or len(text) > 9:
-        raise LedgerError(
-            f"the schema of the store is {text!r:.40}, which is no number: it was edited"
-        )
+        raise LedgerError(f"the schema of the store is {text!r:.40}, which is no number: it was edited")
     version, known = int(text), len(read_migrations())
     if version > known:
-        raise NewerSchema(
-            f"the store has schema {version}, and this modelpact knows {known}: upgrade modelpact"
-        )
+        raise NewerSchema(f"the store has schema {version}, and this modelpact knows {known}: upgrade modelpact")
     return version

@@ -40,9 +40,7 @@ _NO_TIMEOUTS: Final = (
 _URL: Final = re.compile(r"postgres(?:ql)?://(?:([^@/?#]*)@)?([^@?#]*)(?:\?([^@?#]*))?")
 _HIDDEN: Final = "postgresql://…"
 """Shown instead of a URL that cannot be parsed, because any part of it may be secret."""
-_PUBLIC_PARTS: Final = frozenset(
-    {"host", "hostaddr", "port", "dbname", "user", "options", "sslmode"}
-)
+_PUBLIC_PARTS: Final = frozenset({"host", "hostaddr", "port", "dbname", "user", "options", "sslmode"})
 """The parts of a URL that are never secret."""
 
 
@@ -60,9 +58,7 @@ class PostgresStore:
         try:
             import psycopg
         except ImportError:
-            raise LedgerError(
-                "PostgreSQL needs the package psycopg: pip install 'modelpact[postgresql]'"
-            ) from None
+            raise LedgerError("PostgreSQL needs the package psycopg: pip install 'modelpact[postgresql]'") from None
         try:
             parts = psycopg.conninfo.conninfo_to_dict(self._dsn)
         except psycopg.Error:  # its message quotes the whole URL
@@ -114,9 +110,7 @@ class PostgresLease:
                 ((self._backend,),) = connection.execute("SELECT pg_backend_pid()")
                 return connection
             if self._backend and connection.execute(_HOLDER, (number,)) == [(self._backend,)]:
-                raise LedgerUnavailable(
-                    f"{self._name}: the broken connection still holds the lease"
-                )
+                raise LedgerUnavailable(f"{self._name}: the broken connection still holds the lease")
         except BaseException:
             connection.close()
             raise

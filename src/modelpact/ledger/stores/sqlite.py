@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from modelpact.ledger.errors import (
-    LedgerError,
-    LedgerUnavailable,
-    NameTaken,
-    StatementRejected,
-    WriteConflict,
-)
+from modelpact.ledger.errors import LedgerError, LedgerUnavailable, NameTaken, StatementRejected, WriteConflict
 from modelpact.ledger.stores.base import CACHED_STATEMENTS, Params, Row, expand_values
 
 _FILE_MODE: Final = 0o600
@@ -33,13 +27,7 @@ _CACHE_KIB: Final = 32 * 1024
 _CANNOT_CREATE_LOG: Final = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _ERRORS: Final = (sqlite3.Error, OverflowError)
 _STATEMENT_ERRORS: Final = frozenset(
-    {
-        sqlite3.SQLITE_ERROR,
-        sqlite3.SQLITE_MISMATCH,
-        sqlite3.SQLITE_MISUSE,
-        sqlite3.SQLITE_RANGE,
-        sqlite3.SQLITE_TOOBIG,
-    }
+    {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_MISUSE, sqlite3.SQLITE_RANGE, sqlite3.SQLITE_TOOBIG}
 )
 """The errors of a wrong statement. All others are about the file or the disk."""
 
@@ -56,11 +44,7 @@ class SqliteStore:
     def connect(self, *, writer: bool, wait: bool = True) -> "SqliteConnection":
         """Open a connection. Only a writer creates the file."""
         try:
-            raw = (
-                self._connect_writer(_LOG_PAGES if wait else 0)
-                if writer
-                else self._connect_reader()
-            )
+            raw = self._connect_writer(_LOG_PAGES if wait else 0) if writer else self._connect_reader()
             return SqliteConnection(raw, _WAIT_SECONDS if wait else 0)
         except (sqlite3.Error, OSError) as error:
             raise LedgerUnavailable(f"{self.url} cannot be opened: {_reason(error)}") from None

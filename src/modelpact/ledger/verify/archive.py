@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
 _DROP_EVENTS: Final = 5_000
 _IMPORT_EVENTS: Final = 1_000
-_SET_META: Final = (
-    "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
-)
+_SET_META: Final = "INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"
 _decode_event: Final = msgspec.json.Decoder(Event, strict=False).decode
 """Also reads the time, which is text. `_canonical_payload` refuses what else this accepts."""
 _decode_header: Final = msgspec.json.Decoder(ExportHeader).decode
@@ -66,13 +64,7 @@ class ImportResult(msgspec.Struct, frozen=True):
 
 
 def archive(
-    ledger: Ledger,
-    envelope: str,
-    file: Path,
-    *,
-    signer: "Keyring | None" = None,
-    drop: bool = False,
-    reason: str = "",
+    ledger: Ledger, envelope: str, file: Path, *, signer: "Keyring | None" = None, drop: bool = False, reason: str = ""
 ) -> VerifyReport:
     """Close an envelope and write its archive. With `drop`, its events then leave the store.
 
@@ -124,9 +116,7 @@ def import_export(
     expected = None
     if header is not None and existing is not None:
         last = min(existing.events, header.events)
-        rows = ledger.read(
-            "SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (header.envelope, last)
-        )
+        rows = ledger.read("SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (header.envelope, last))
         if not rows:
             raise LedgerError(f"{header.envelope} is archived here and longer than the export")
         expected = ExpectedHead(last, rows[0][0])
@@ -158,21 +148,14 @@ def _check_not_taken(ledger: Ledger, envelope: str, file: Path) -> None:
     if not file.exists():
         return
     present = verify_export(read_export(file))
-    same = ledger.read(
-        "SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (envelope, present.events)
-    )
+    same = ledger.read("SELECT hash FROM events WHERE envelope = ? AND sequence = ?", (envelope, present.events))
     if not present.ok or present.envelope != envelope or same != [(present.head,)]:
-        raise LedgerError(
-            f"{file} exists and is not the archive of {envelope}: name another file; "
-            "nothing was changed"
-        )
+        raise LedgerError(f"{file} exists and is not the archive of {envelope}: name another file; nothing was changed")
 
 
 def _close(tx: Transaction, draft: Draft) -> None:
     """Close an envelope in which nothing is open."""
-    rows = tx.execute(
-        "SELECT id FROM invocations WHERE envelope = ? AND state = 'open'", (draft.envelope,)
-    )
+    rows = tx.execute("SELECT id FROM invocations WHERE envelope = ? AND state = 'open'", (draft.envelope,))
     if rows:
         raise LedgerError(
             f"{draft.envelope} has {len(rows):,} open invocations, for example {rows[0][0]}: let "
@@ -217,9 +200,7 @@ def _read_header(open_lines: OpenLines) -> ExportHeader | None:
         return None
 
 
-def _read_verified(
-    lines: Iterable[bytes], report: VerifyReport, end: int
-) -> Iterator[_VerifiedEvent | Checkpoint]:
+def _read_verified(lines: Iterable[bytes], report: VerifyReport, end: int) -> Iterator[_VerifiedEvent | Checkpoint]:
     """Yield events and checkpoints up to the event `end`, or raise `NotVerified`."""
     name = ""
     for number, line in enumerate(lines, 1):
@@ -253,9 +234,7 @@ def _canonical_payload(event: Event) -> bytes:
     return payload
 
 
-def _chunks(
-    verified: Iterable[_VerifiedEvent | Checkpoint],
-) -> Iterator[tuple[list[_VerifiedEvent], list[Checkpoint]]]:
+def _chunks(verified: Iterable[_VerifiedEvent | Checkpoint]) -> Iterator[tuple[list[_VerifiedEvent], list[Checkpoint]]]:
     events: list[_VerifiedEvent] = []
     checkpoints: list[Checkpoint] = []
     for entry in verified:
@@ -270,12 +249,7 @@ def _chunks(
         yield events, checkpoints
 
 
-def _add(
-    tx: Transaction,
-    header: ExportHeader,
-    events: list[_VerifiedEvent],
-    checkpoints: list[Checkpoint],
-) -> int:
+def _add(tx: Transaction, header: ExportHeader, events: list[_VerifiedEvent], checkpoints: list[Checkpoint]) -> int:
     """Add the events that are missing. Those that exist must be the same. Return how many."""
     envelope = header.envelope
     first, last = events[0][0], events[-1][0].sequence

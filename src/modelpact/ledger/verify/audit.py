@@ -8,13 +8,7 @@ import msgspec
 from modelpact.ledger.checkpoint import Checkpoint, TrustedKeys
 from modelpact.ledger.errors import LedgerError, LedgerUnavailable
 from modelpact.ledger.reader import Envelope, LedgerReader
-from modelpact.ledger.verify.export import (
-    decode_event,
-    event_line,
-    export_lines,
-    find_signer_keys,
-    is_hash_valid,
-)
+from modelpact.ledger.verify.export import decode_event, event_line, export_lines, find_signer_keys, is_hash_valid
 from modelpact.ledger.verify.verifier import (
     BreakKind,
     BrokenLink,
@@ -94,10 +88,7 @@ class _ArchivedRest:
     """The events of an archived envelope that are still in the store: its end."""
 
     def __init__(
-        self,
-        reader: LedgerReader,
-        envelope: Envelope,
-        public_keys: "PublicKeys | Sequence[PublicKeys] | None",
+        self, reader: LedgerReader, envelope: Envelope, public_keys: "PublicKeys | Sequence[PublicKeys] | None"
     ) -> None:
         self.reader = reader
         self.envelope = envelope
@@ -150,9 +141,7 @@ class _ArchivedRest:
             if self.last and event.previous != self.head:
                 message = "the next event was chained to another event"
                 raise self.broken("edited", self.last, message)
-            if expected is not None and (
-                sequence == expected.sequence and event.hash != expected.hash
-            ):
+            if expected is not None and (sequence == expected.sequence and event.hash != expected.hash):
                 raise self.broken("edited", sequence, "the event does not have the expected hash")
             self.first = self.first or sequence
             self.last, self.head, kind = sequence, event.hash, event.type

@@ -76,8 +76,7 @@ def export_lines(reader: LedgerReader, envelope: str) -> Iterator[bytes]:
     checkpoints = reader.checkpoints(envelope)
     info = reader.envelope(envelope)
     ends = reader.read(
-        "SELECT sequence, hash FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1",
-        (envelope,),
+        "SELECT sequence, hash FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1", (envelope,)
     )
     if not ends or info is None:
         raise LedgerError(f"there is no envelope {envelope!r:.80} in {reader.store.url}")
@@ -156,10 +155,7 @@ def hashed_line(body: bytes, digest: str) -> bytes:
 
 def is_hash_valid(line: bytes, digest: str) -> bool:
     """Tell whether a line ends with the hash of everything before it."""
-    return (
-        line[_HASH_SLICE] == _HASH_START
-        and hashlib.sha256(line[:-_HASH_LENGTH] + b"}").hexdigest() == digest
-    )
+    return line[_HASH_SLICE] == _HASH_START and hashlib.sha256(line[:-_HASH_LENGTH] + b"}").hexdigest() == digest
 
 
 def write_export(path: Path, lines: Iterable[bytes], *, compress: bool | None = None) -> None:

@@ -73,9 +73,7 @@ _decode_facts: Final = msgspec.json.Decoder(_Facts).decode
 _decode_payload: Final = msgspec.json.Decoder(_CostPayload).decode
 
 
-def verify_tables(
-    reader: LedgerReader, reports: Mapping[str, VerifyReport], *, complete: bool
-) -> list[TableReport]:
+def verify_tables(reader: LedgerReader, reports: Mapping[str, VerifyReport], *, complete: bool) -> list[TableReport]:
     """Compare the tables that users read with the events of envelopes that were verified.
 
     `complete`: the reports cover all envelopes, so the tables may contain nothing else.
@@ -104,9 +102,7 @@ def verify_tables(
             message = f"the table cannot be read: {error}"
             result = TableReport(table, broken=BrokenLink("edited", 0, "", message))
         results[table] = results[table] + result if table in results else result
-    return [
-        result for result in results.values() if result.rows or result.unproven or result.broken
-    ]
+    return [result for result in results.values() if result.rows or result.unproven or result.broken]
 
 
 def verify_costs(reader: LedgerReader, envelope: str, first: int, last: int) -> TableReport:
@@ -153,19 +149,12 @@ def verify_cost_envelopes(reader: LedgerReader, known: Collection[str]) -> Table
 def verify_hourly_sums(reader: LedgerReader) -> TableReport:
     """Compare the sums of each hour with the costs, and attributions with their ids."""
     for number, *names in reader.read("SELECT * FROM attributions"):
-        if (
-            not all(type(name) is str for name in names)
-            or attribution_id(Attribution(*names)) != number
-        ):
+        if not all(type(name) is str for name in names) or attribution_id(Attribution(*names)) != number:
             return _broken(
-                "cost_hours",
-                "edited",
-                "",
-                f"attribution {number} was edited: its names do not match its id",
+                "cost_hours", "edited", "", f"attribution {number} was edited: its names do not match its id"
             )
     missing = reader.read(
-        "SELECT attribution FROM cost_hours WHERE attribution NOT IN (SELECT id FROM attributions) "
-        "LIMIT 1"
+        "SELECT attribution FROM cost_hours WHERE attribution NOT IN (SELECT id FROM attributions) LIMIT 1"
     )
     if missing:
         return _broken("cost_hours", "edited", "", f"attribution {missing[0][0]} is missing")
@@ -179,12 +168,7 @@ def verify_hourly_sums(reader: LedgerReader) -> TableReport:
     )
     for hour, _, _, _, *halves in differences:
         if any(join_halves(halves)):
-            return _broken(
-                "cost_hours",
-                "edited",
-                "",
-                f"the sums of the hour at {hour} ns differ from its costs",
-            )
+            return _broken("cost_hours", "edited", "", f"the sums of the hour at {hour} ns differ from its costs")
     return TableReport("cost_hours", len(differences))
 
 
@@ -374,9 +358,7 @@ def _read_facts(
         yield page
 
 
-def _event_pages(
-    reader: LedgerReader, envelope: str, condition: str, after: int, last: int
-) -> Iterator[list[Row]]:
+def _event_pages(reader: LedgerReader, envelope: str, condition: str, after: int, last: int) -> Iterator[list[Row]]:
     """Yield pages of the sequence numbers, types, times and payloads of events, in order."""
     sql = (
         "SELECT sequence, type, time, payload FROM events WHERE envelope = ? AND sequence > ? "

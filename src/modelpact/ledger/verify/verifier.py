@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
 Line: TypeAlias = bytes | str
 BreakKind = Literal[
-    "edited",
-    "dropped",
-    "reordered",
-    "duplicated",
-    "truncated",
-    "forged checkpoint",
-    "unknown key",
-    "unsigned",
+    "edited", "dropped", "reordered", "duplicated", "truncated", "forged checkpoint", "unknown key", "unsigned"
 ]
 _decode_header: Final = msgspec.json.Decoder(ExportHeader).decode
 
@@ -116,10 +109,7 @@ class TableReport(msgspec.Struct, frozen=True):
 
     def __add__(self, other: "TableReport") -> "TableReport":
         return TableReport(
-            self.table,
-            self.rows + other.rows,
-            self.unproven + other.unproven,
-            self.broken or other.broken,
+            self.table, self.rows + other.rows, self.unproven + other.unproven, self.broken or other.broken
         )
 
 
@@ -227,9 +217,7 @@ class _Verifier:
         self.archived = event.type == ARCHIVED
         expected = self.expected
         if expected is not None and self.count == expected.sequence and self.head != expected.hash:
-            raise self.broken(
-                "edited", self.event_id(self.count), "the event does not have the expected hash"
-            )
+            raise self.broken("edited", self.event_id(self.count), "the event does not have the expected hash")
 
     def read_checkpoint(self, line: bytes) -> None:
         """Read a checkpoint. It signs the event before it."""
@@ -245,9 +233,7 @@ class _Verifier:
         self.seen.add(digest)
         keys = self.trusted.find(checkpoint.key_id)
         if keys is None:
-            raise self.broken(
-                "unknown key", name, f"the checkpoint is signed with key {checkpoint.key_id!r:.40}"
-            )
+            raise self.broken("unknown key", name, f"the checkpoint is signed with key {checkpoint.key_id!r:.40}")
         is_canonical = checkpoint.line() == line + b"\n"
         is_ours = checkpoint.envelope == self.header.envelope
         if not is_canonical or not is_ours or not checkpoint.is_signed_by(keys):
@@ -275,10 +261,7 @@ class _Verifier:
             kind: BreakKind = "truncated" if self.signed < header.signed else "dropped"
             if self.checkpoints > header.checkpoints:
                 kind = "edited"
-            message = (
-                f"there are {self.checkpoints} checkpoints, and the header says "
-                f"{header.checkpoints}"
-            )
+            message = f"there are {self.checkpoints} checkpoints, and the header says {header.checkpoints}"
             raise self.broken(kind, self.event_id(header.signed), message)
         if self.trusted.supplied and not self.checkpoints:
             raise self.broken("unsigned", "", "no checkpoint shows who wrote the export")
@@ -337,9 +320,7 @@ class _Verifier:
         name = self.event_id(self.count + 1)
         raise self.unreadable(line, name, "the line is neither an event nor a checkpoint")
 
-    def unreadable(
-        self, line: bytes, event: str, message: str, kind: BreakKind = "edited"
-    ) -> BrokenLinkError:
+    def unreadable(self, line: bytes, event: str, message: str, kind: BreakKind = "edited") -> BrokenLinkError:
         """Tell a last line that was cut off from a line that was changed."""
         number = self.lines.number
         is_last = not self.lines.terminated and next(self.lines, None) is None
@@ -347,9 +328,7 @@ class _Verifier:
             return self.broken("truncated", event, "the export ends within this line", number)
         return self.broken(kind, event, message, number)
 
-    def broken(
-        self, kind: BreakKind, event: str, message: str, line: int | None = None
-    ) -> BrokenLinkError:
+    def broken(self, kind: BreakKind, event: str, message: str, line: int | None = None) -> BrokenLinkError:
         """Return the error for a broken link, in the current line unless another is given."""
         return BrokenLinkError(kind, self.lines.number if line is None else line, event, message)
 

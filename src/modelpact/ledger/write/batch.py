@@ -5,30 +5,10 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.ledger.cost_tables import (
-    CostRow,
-    attribution_id,
-    plain_rows,
-    write_attributions,
-    write_costs,
-)
+from modelpact.ledger.cost_tables import CostRow, attribution_id, plain_rows, write_attributions, write_costs
 from modelpact.ledger.costs import Attribution
-from modelpact.ledger.errors import (
-    EnvelopeClosed,
-    LedgerError,
-    LedgerUnavailable,
-    StatementRejected,
-    WriteConflict,
-)
-from modelpact.ledger.event import (
-    GENESIS,
-    Event,
-    Position,
-    Precondition,
-    PreconditionFailed,
-    PreparedEvent,
-    event_hash,
-)
+from modelpact.ledger.errors import EnvelopeClosed, LedgerError, LedgerUnavailable, StatementRejected, WriteConflict
+from modelpact.ledger.event import GENESIS, Event, Position, Precondition, PreconditionFailed, PreparedEvent, event_hash
 from modelpact.ledger.stores.base import Params, Row, StoreConnection
 
 _MAX_CACHED: Final = 10_000
@@ -36,13 +16,9 @@ _HEAD: Final = (
     "SELECT sequence, hash, time, (SELECT archived FROM envelopes WHERE id = events.envelope) "
     "FROM events WHERE envelope = ? ORDER BY sequence DESC LIMIT 1"
 )
-_INSERT_ENVELOPE: Final = (
-    "INSERT INTO envelopes VALUES (?, ?, ?, ?, NULL) ON CONFLICT (id) DO NOTHING"
-)
+_INSERT_ENVELOPE: Final = "INSERT INTO envelopes VALUES (?, ?, ?, ?, NULL) ON CONFLICT (id) DO NOTHING"
 _INSERT_EVENT: Final = "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-_INSERT_CHECKPOINT: Final = (
-    "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-)
+_INSERT_CHECKPOINT: Final = "INSERT INTO checkpoints VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _INSERT_SIGNER: Final = (
     "INSERT INTO signers VALUES (?, ?) ON CONFLICT (root) DO UPDATE SET keys = excluded.keys "
     "WHERE LENGTH(excluded.keys) > LENGTH(signers.keys)"
@@ -95,16 +71,7 @@ class WriterCache:
 class WriteBuffer:
     """Rows that wait to be written together, one statement for each table."""
 
-    __slots__ = (
-        "attributions",
-        "checkpoints",
-        "costs",
-        "envelopes",
-        "events",
-        "inserts",
-        "signers",
-        "updates",
-    )
+    __slots__ = ("attributions", "checkpoints", "costs", "envelopes", "events", "inserts", "signers", "updates")
 
     def __init__(self) -> None:
         self.attributions: dict[Attribution, int] = {}
@@ -181,9 +148,7 @@ class WriteBuffer:
 class Batch:
     """The work that shares one commit: its connection, and the rows that are not written yet."""
 
-    def __init__(
-        self, connection: StoreConnection, cache: WriterCache, *, recheck: bool = False
-    ) -> None:
+    def __init__(self, connection: StoreConnection, cache: WriterCache, *, recheck: bool = False) -> None:
         self.connection = connection
         self.cache = cache
         self.recheck = recheck
@@ -244,9 +209,7 @@ class Batch:
             now += 1
         return results
 
-    def _append_prepared(
-        self, event: PreparedEvent, now: int, has_listener: Callable[[str], bool]
-    ) -> Position:
+    def _append_prepared(self, event: PreparedEvent, now: int, has_listener: Callable[[str], bool]) -> Position:
         envelope, kind, cause, payload = event.envelope, event.type, event.cause, event.payload
         condition, cache, rows = event.precondition, self.cache, self.rows
         if condition is not None and cache.values.get(condition.key) != condition.expected:
@@ -270,9 +233,7 @@ class Batch:
         self.last = (envelope, sequence, digest)
         if has_listener(kind):
             content = msgspec.json.decode(payload)
-            self.events.append(
-                Event(envelope, sequence, kind, time, cause, content, previous, digest)
-            )
+            self.events.append(Event(envelope, sequence, kind, time, cause, content, previous, digest))
         return sequence, time
 
     def _check(self, condition: Precondition) -> None:

@@ -16,14 +16,7 @@ from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncert
 from modelpact.ledger.event import Bus, EventRef
 from modelpact.ledger.stores.base import Store, StoreConnection
 from modelpact.ledger.write.batch import Batch, StaleBatch, WriterCache
-from modelpact.ledger.write.pending import (
-    EventBatch,
-    EventItem,
-    Outcome,
-    PendingItem,
-    WorkItem,
-    settle,
-)
+from modelpact.ledger.write.pending import EventBatch, EventItem, Outcome, PendingItem, WorkItem, settle
 from modelpact.ledger.write.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -174,9 +167,7 @@ class Committer:
             message = f"the write was not kept: {error}"
         settle((item, None, kind(message)) for item in items)
 
-    def _was_committed(
-        self, batch: Batch, items: Sequence[PendingItem], error: BaseException
-    ) -> bool:
+    def _was_committed(self, batch: Batch, items: Sequence[PendingItem], error: BaseException) -> bool:
         """Find out whether a commit that failed took effect. Settle the items if it did not."""
         self._disconnect()
         envelope, sequence, digest = batch.last
@@ -220,8 +211,7 @@ class Committer:
         due = [
             name
             for name, count in counts.items()
-            if self._unsigned.get(name, 0) + count >= self._checkpoint_every
-            or batch.head(name).archived
+            if self._unsigned.get(name, 0) + count >= self._checkpoint_every or batch.head(name).archived
         ]
         surplus = len(self._unsigned) + len(counts) - _MAX_UNSIGNED
         if surplus > 0:

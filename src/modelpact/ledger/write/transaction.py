@@ -9,12 +9,7 @@ from modelpact.ledger.canonical import canonical, canonical_unchecked
 from modelpact.ledger.checkpoint import Checkpoint, sign_checkpoint
 from modelpact.ledger.cost_tables import current_cost, record_rows
 from modelpact.ledger.costs import CostRecord, check_record
-from modelpact.ledger.errors import (
-    EnvelopeClosed,
-    LedgerError,
-    SerializationConflict,
-    WriteConflict,
-)
+from modelpact.ledger.errors import EnvelopeClosed, LedgerError, SerializationConflict, WriteConflict
 from modelpact.ledger.event import Draft, Event, check_name, check_type, event_hash
 from modelpact.ledger.stores.base import Params, Row
 from modelpact.ledger.write.batch import Batch, Head, WriteBuffer
@@ -35,17 +30,7 @@ class Transaction:
     again, so it should do nothing but use its transaction.
     """
 
-    __slots__ = (
-        "_costed",
-        "_failed",
-        "_heads",
-        "_rows",
-        "_savepoint",
-        "_values",
-        "batch",
-        "events",
-        "now",
-    )
+    __slots__ = ("_costed", "_failed", "_heads", "_rows", "_savepoint", "_values", "batch", "events", "now")
 
     def __init__(self, batch: Batch, now: int) -> None:
         self.batch = batch
@@ -120,9 +105,7 @@ class Transaction:
         check_name(envelope)
         for field, text in (("kind", kind), ("subject", subject)):
             if not text.isprintable():
-                raise InputError(
-                    f"envelope {envelope}: {field} {brief(text)} has unprintable characters"
-                )
+                raise InputError(f"envelope {envelope}: {field} {brief(text)} has unprintable characters")
         self._rows.envelopes.append((envelope, kind, subject, self.now))
 
     def head(self, envelope: str) -> Head:
@@ -153,9 +136,7 @@ class Transaction:
         sequence, previous = head.sequence + 1, head.hash
         time = max(self.now, head.time)  # the clock of another runtime may be ahead of ours
         digest = event_hash(envelope, sequence, kind, time, cause, payload, previous)
-        self._rows.events.append(
-            (envelope, sequence, kind, time, cause, payload.decode(), previous, digest)
-        )
+        self._rows.events.append((envelope, sequence, kind, time, cause, payload.decode(), previous, digest))
         self._heads[envelope] = Head(sequence, digest, time, kind == ARCHIVED)
         event = Event(envelope, sequence, kind, time, cause, draft.payload, previous, digest)
         self.events.append(event)

@@ -32,13 +32,7 @@ _RECEIVE_BYTES: Final = 256 * 1024
 _LENGTH: Final = struct.Struct("<I")
 _ERRORS: Final[dict[str, type[LedgerError]]] = {
     error.__name__: error
-    for error in (
-        EnvelopeClosed,
-        LedgerError,
-        LedgerUnavailable,
-        LedgerUncertain,
-        SerializationConflict,
-    )
+    for error in (EnvelopeClosed, LedgerError, LedgerUnavailable, LedgerUncertain, SerializationConflict)
 }
 
 
@@ -112,12 +106,7 @@ def serve(connection: socket.socket, url: str, parent: int) -> None:
     """
     bus = Bus()
     committer = Committer(
-        open_store(url),
-        WriterCache(uuid4().hex[:16]),
-        time.time_ns,
-        bus,
-        0,
-        may_commit=lambda: os.getppid() == parent,
+        open_store(url), WriterCache(uuid4().hex[:16]), time.time_ns, bus, 0, may_commit=lambda: os.getppid() == parent
     )
     received, chunk = bytearray(), memoryview(bytearray(_RECEIVE_BYTES))
     try:

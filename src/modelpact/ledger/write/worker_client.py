@@ -391,11 +391,7 @@ def _check_encodable(item: EventItem) -> bool:
     return True
 
 
-def _published(
-    event: PreparedEvent, sequence: int, time_ns: int, previous: str, digest: str
-) -> Event:
+def _published(event: PreparedEvent, sequence: int, time_ns: int, previous: str, digest: str) -> Event:
     """Return an event that was appended, for listeners."""
     payload = msgspec.json.decode(event.payload)
-    return Event(
-        event.envelope, sequence, event.type, time_ns, event.cause, payload, previous, digest
-    )
+    return Event(event.envelope, sequence, event.type, time_ns, event.cause, payload, previous, digest)

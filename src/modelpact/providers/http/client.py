@@ -22,15 +22,7 @@ from modelpact.providers.http.messages import (
 from modelpact.providers.models.endpoints import check_plain_http
 from modelpact.providers.transport import Accepted, ContractViolation, Partial, Unreachable
 from modelpact.vocabulary.redaction import redact_text
-from modelpact.wire import (
-    Client,
-    ClientResponse,
-    ConnectionLost,
-    EventParser,
-    Timeouts,
-    WireError,
-    WireTimeout,
-)
+from modelpact.wire import Client, ClientResponse, ConnectionLost, EventParser, Timeouts, WireError, WireTimeout
 
 MAX_RESPONSE_BYTES: Final = 16 * 1024 * 1024
 _MAX_ERROR_BYTES: Final = 4_096
@@ -81,9 +73,7 @@ class HttpTransport:
             client = self._clients[pin] = Client(tls=tls)
         return client
 
-    async def _request(
-        self, registration: Registration, method: str, path: str, body: bytes = b""
-    ) -> ClientResponse:
+    async def _request(self, registration: Registration, method: str, path: str, body: bytes = b"") -> ClientResponse:
         if not registration.base_url:
             raise Unreachable(f"{registration.id} did not register an address")
         check_plain_http(registration.base_url, self._plain_http)
@@ -132,9 +122,7 @@ class HttpTransport:
     async def notify(self, registration: Registration, event: Event) -> None:
         """Notify a provider of the event that deregistered it."""
         payload = event.payload
-        message = DeregisteredMessage(
-            registration.id, payload["registered"], payload["state"], payload["reason"]
-        )
+        message = DeregisteredMessage(registration.id, payload["registered"], payload["state"], payload["reason"])
         body = encode(message)
         async with await self._request(registration, "POST", "/deregistered", body) as response:
             error = await self._error_text(response)
@@ -150,9 +138,7 @@ class HttpTransport:
         except WireError as error:
             raise _transport_error(registration, error) from None
         if content is None:
-            raise ContractViolation(
-                "oversized_response", f"the response is longer than {self._max_bytes} bytes"
-            )
+            raise ContractViolation("oversized_response", f"the response is longer than {self._max_bytes} bytes")
         header = response.headers.get(SIGNATURE_HEADER)
         if response.status == 202:
             return read_accepted(registration, invocation.id, content, header)
@@ -168,9 +154,7 @@ class HttpTransport:
             async for chunk in response:
                 total += len(chunk)
                 if total > self._max_bytes:
-                    raise ContractViolation(
-                        "oversized_response", f"the stream is longer than {self._max_bytes} bytes"
-                    )
+                    raise ContractViolation("oversized_response", f"the stream is longer than {self._max_bytes} bytes")
                 for event in parser.feed(chunk):
                     header, separator, content = event.data.partition("\n")
                     if event.event not in ("partial", "final") or not separator:
@@ -220,9 +204,7 @@ def _check_status(registration: Registration, response: ClientResponse, error: s
         raise Unreachable(f"{registration.id} refused with status {response.status}: {shown}")
 
 
-def _transport_error(
-    registration: Registration, error: WireError
-) -> ContractViolation | Unreachable:
+def _transport_error(registration: Registration, error: WireError) -> ContractViolation | Unreachable:
     """Distinguish a provider that breaks the contract from one that is not reached."""
     # A client of `modelpact.wire` raises its error from the failure of the handshake.
     if isinstance(error.__cause__, UntrustedPeer):

@@ -9,14 +9,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from modelpact.identity import (
-    SIGNATURE_HEADER,
-    BadSignature,
-    PublicKey,
-    PublicKeys,
-    Signer,
-    sign_body,
-)
+from modelpact.identity import SIGNATURE_HEADER, BadSignature, PublicKey, PublicKeys, Signer, sign_body
 from modelpact.identity import verify_body as verify_signature
 from modelpact.providers.contract import Registration, Reply, Semantics
 from modelpact.providers.transport import Accepted, ContractViolation, Partial
@@ -27,14 +20,10 @@ ACKNOWLEDGEMENT: Final = 0
 JSON: Final = ("content-type", "application/json")
 
 MessageT = TypeVar("MessageT", bound="BindingMessage")
-InvocationMessageT = TypeVar(
-    "InvocationMessageT", "ResponseMessage", "PartialMessage", "AcceptedMessage"
-)
+InvocationMessageT = TypeVar("InvocationMessageT", "ResponseMessage", "PartialMessage", "AcceptedMessage")
 
 
-class BindingMessage(
-    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"
-):
+class BindingMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="camel"):
     """A message of the binding: JSON with camel-case names, without unknown fields."""
 
 
@@ -132,9 +121,7 @@ def registration_subject(provider: str) -> str:
     return f"providers/{provider}"
 
 
-def signed_headers(
-    key: Signer, subject: str, body: bytes, sequence: int
-) -> tuple[tuple[str, str], ...]:
+def signed_headers(key: Signer, subject: str, body: bytes, sequence: int) -> tuple[tuple[str, str], ...]:
     """Return the headers of a signed message."""
     return (JSON, (SIGNATURE_HEADER, sign_body(key, subject, body, sequence=sequence)))
 
@@ -145,9 +132,7 @@ def signed_number(header: str | None) -> int:
     return int(number) if number.isdecimal() and len(number) < 16 else 0
 
 
-def verify_message(
-    registration: Registration, subject: str, body: bytes, header: str | None, sequence: int
-) -> None:
+def verify_message(registration: Registration, subject: str, body: bytes, header: str | None, sequence: int) -> None:
     """Verify the signature of a message with the pinned key, or raise `ContractViolation`."""
     if not registration.signing_key:
         raise ContractViolation("unsigned_response", f"{registration.id} has no pinned signing key")
@@ -179,9 +164,7 @@ def read_partial(
     return Partial(invocation_id, message.number, message.content)
 
 
-def read_accepted(
-    registration: Registration, invocation_id: str, body: bytes, header: str | None
-) -> Accepted:
+def read_accepted(registration: Registration, invocation_id: str, body: bytes, header: str | None) -> Accepted:
     """Verify and read an acknowledgement."""
     _read(AcceptedMessage, registration, invocation_id, body, header, ACKNOWLEDGEMENT)
     return Accepted(invocation_id)
@@ -207,9 +190,7 @@ def _read(
     return message
 
 
-def _violation(
-    keys: PublicKeys, subject: str, body: bytes, header: str | None, error: BadSignature
-) -> str:
+def _violation(keys: PublicKeys, subject: str, body: bytes, header: str | None, error: BadSignature) -> str:
     """Return the violation that a bad signature is flagged as."""
     if error.reason == "malformed":
         return "unsigned_response" if header is None else "forged_signature"

@@ -111,16 +111,14 @@ class RuntimeRoutes:
         registration = read_registration(data)
         if registration.identity != peer.fingerprint:
             raise ContractError(
-                "identity_mismatch",
-                f"registration.identity must be the key of your certificate, {peer.fingerprint}",
+                "identity_mismatch", f"registration.identity must be the key of your certificate, {peer.fingerprint}"
             )
         identities = [uri for uri in peer.identities if uri.startswith("modelpact:")]
         name_certified = f"modelpact:provider:{registration.id}" in identities
         if identities and not name_certified:
             raise ContractError(
                 "identity_mismatch",
-                f"your certificate is for {identities[0]:.80}, "
-                f"not for modelpact:provider:{registration.id}",
+                f"your certificate is for {identities[0]:.80}, not for modelpact:provider:{registration.id}",
             )
 
         def is_rotation_signed(previous: Registration) -> bool:
@@ -132,24 +130,17 @@ class RuntimeRoutes:
             return True
 
         work = self._runtime.registry.registration_work(
-            registration,
-            by_provider=True,
-            name_certified=name_certified,
-            rotation_signed=is_rotation_signed,
+            registration, by_provider=True, name_certified=name_certified, rotation_signed=is_rotation_signed
         )
         event = await self._runtime.ledger.write_async(work)
         return _json(201, {"provider": registration.id, "event": event.id})
 
-    async def _registration_state(
-        self, _: HttpRequest, peer: PeerCertificate, provider: str
-    ) -> HttpResponse:
+    async def _registration_state(self, _: HttpRequest, peer: PeerCertificate, provider: str) -> HttpResponse:
         await self._own(peer, provider)
         state, event = await asyncio.to_thread(self._runtime.registry.status, provider)
         return _json(200, {"provider": provider, "state": state, "event": event})
 
-    async def _deregister(
-        self, request: HttpRequest, peer: PeerCertificate, provider: str
-    ) -> HttpResponse:
+    async def _deregister(self, request: HttpRequest, peer: PeerCertificate, provider: str) -> HttpResponse:
         await self._own(peer, provider)
         query = parse_qs(request.query)
         policy = query.get("policy", [""])[0] or None
@@ -164,15 +155,11 @@ class RuntimeRoutes:
         )
         return _json(200, {"provider": provider, "event": event.id})
 
-    async def _invocation_state(
-        self, _: HttpRequest, peer: PeerCertificate, invocation_id: str
-    ) -> HttpResponse:
+    async def _invocation_state(self, _: HttpRequest, peer: PeerCertificate, invocation_id: str) -> HttpResponse:
         invocation = (await self._own_invocation(peer, invocation_id))[1]
         return _json(200, _summary(invocation))
 
-    async def _response(
-        self, request: HttpRequest, peer: PeerCertificate, invocation_id: str
-    ) -> HttpResponse:
+    async def _response(self, request: HttpRequest, peer: PeerCertificate, invocation_id: str) -> HttpResponse:
         body = await request.body()
         registration, before = await self._own_invocation(peer, invocation_id)
         async with self._flagging(registration, before):
@@ -186,38 +173,26 @@ class RuntimeRoutes:
             raise ContractError("answered_twice", detail)
         after = await self._runtime.lifecycle.settle_reply(registration, before, reply)
         if before.state != "open" or after.state == "cancelled" or _expired(after):
-            raise ContractError(
-                "settled", f"{invocation_id} is {after.state}; your cost was recorded"
-            )
+            raise ContractError("settled", f"{invocation_id} is {after.state}; your cost was recorded")
         return _json(200, _summary(after))
 
-    async def _partial(
-        self, request: HttpRequest, peer: PeerCertificate, invocation_id: str
-    ) -> HttpResponse:
+    async def _partial(self, request: HttpRequest, peer: PeerCertificate, invocation_id: str) -> HttpResponse:
         body = await request.body()
         registration, before = await self._own_invocation(peer, invocation_id)
         if before.state != "open":
-            raise ContractError(
-                "settled", f"{invocation_id} is {before.state}: send no more partials"
-            )
+            raise ContractError("settled", f"{invocation_id} is {before.state}: send no more partials")
         async with self._flagging(registration, before):
             if before.semantics == "sync":
-                raise ContractViolation(
-                    "invalid_response", "a synchronous invocation has no partials"
-                )
+                raise ContractViolation("invalid_response", "a synchronous invocation has no partials")
             if not before.kept:
-                raise ContractViolation(
-                    "invalid_response", "partials that are not stored must be streamed"
-                )
+                raise ContractViolation("invalid_response", "partials that are not stored must be streamed")
             _check_length(body)
             header, expected = request.headers.get(SIGNATURE_HEADER), before.partials + 1
             repeated = 0 < signed_number(header) == before.partials
             number = before.partials if repeated else expected
             partial = read_partial(registration, invocation_id, body, header, number)
             if repeated and not await self._is_stored(partial, number):
-                raise ContractViolation(
-                    "reordered_response", f"got response {number}, expected {expected}"
-                )
+                raise ContractViolation("reordered_response", f"got response {number}, expected {expected}")
         # After a failure a provider sends a partial again, which may have been stored already.
         if not repeated and await self._runtime.lifecycle.add_partial(before, partial) is None:
             raise ContractError("out_of_order", f"expected partial {before.partials + 1}")
@@ -239,9 +214,7 @@ class RuntimeRoutes:
             number = _next_number(invocation, invocation.partials + 2, header)
             verify_message(registration, message.invocation_id, body, header, number)
         if invocation.settled_by is None:
-            raise ContractError(
-                "not_settled", f"{invocation.id} is open: report its cost with the response"
-            )
+            raise ContractError("not_settled", f"{invocation.id} is open: report its cost with the response")
         lines = check_lines(message.cost)
         problem = cost_violation(registration, registration.offer(invocation.capability), lines)
         if problem:
@@ -263,19 +236,12 @@ class RuntimeRoutes:
             header = request.headers.get(SIGNATURE_HEADER)
             verify_message(registration, subject, body, header, message.number)
         signal = Signal(
-            message.source,
-            message.id,
-            message.number,
-            message.type,
-            message.emitted * 1_000_000,
-            message.content,
+            message.source, message.id, message.number, message.type, message.emitted * 1_000_000, message.content
         )
         receipt = await self._signals.receive(signal, message.cost, estimate=message.estimate)
         return _json(200, msgspec.to_builtins(receipt))
 
-    async def _last_signal(
-        self, _: HttpRequest, peer: PeerCertificate, source: str
-    ) -> HttpResponse:
+    async def _last_signal(self, _: HttpRequest, peer: PeerCertificate, source: str) -> HttpResponse:
         await self._own(peer, source)
         last = await asyncio.to_thread(self._signals.last, source)
         return _json(200, {"source": source, "last": last})
@@ -287,9 +253,7 @@ class RuntimeRoutes:
             raise ContractError("not_yours", f"{provider!r:.80} is not registered by you")
         return registered[0]
 
-    async def _own_invocation(
-        self, peer: PeerCertificate, invocation_id: str
-    ) -> tuple[Registration, Invocation]:
+    async def _own_invocation(self, peer: PeerCertificate, invocation_id: str) -> tuple[Registration, Invocation]:
         """Return an invocation and its registration if the peer is its provider.
 
         The registration is the one under which the invocation was made; a later provider of the
@@ -314,9 +278,7 @@ class RuntimeRoutes:
         raise ContractError("unknown_invocation", f"you have no invocation {invocation_id!r:.80}")
 
     @asynccontextmanager
-    async def _flagging(
-        self, registration: Registration, invocation: Invocation | None
-    ) -> AsyncIterator[None]:
+    async def _flagging(self, registration: Registration, invocation: Invocation | None) -> AsyncIterator[None]:
         """Flag a violation that the block raises."""
         try:
             yield
@@ -325,10 +287,7 @@ class RuntimeRoutes:
             raise
 
     async def _flag(
-        self,
-        registration: Registration,
-        violation: ContractViolation,
-        invocation: Invocation | None,
+        self, registration: Registration, violation: ContractViolation, invocation: Invocation | None
     ) -> None:
         """Flag a violation, at most `_MAX_FLAGS_PER_HOUR` times an hour for each provider."""
         since, count = self._flags.get(registration.id, (time.monotonic(), 0))
@@ -403,9 +362,7 @@ def _expired(invocation: Invocation) -> bool:
 def _peer(request: HttpRequest) -> PeerCertificate:
     der = request.peer_certificate
     if der is None:
-        raise ContractError(
-            "unauthenticated", "a provider must present a certificate: use mutual TLS"
-        )
+        raise ContractError("unauthenticated", "a provider must present a certificate: use mutual TLS")
     return _read_peer(der)
 
 

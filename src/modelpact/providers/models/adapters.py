@@ -56,9 +56,7 @@ class NotTranslatable(ProviderError):
     def __init__(self, name: str, losses: Iterable[Loss]) -> None:
         self.losses = tuple(losses)
         reasons = "; ".join(f"{loss.path}: {loss.what}" for loss in self.losses)
-        super().__init__(
-            f"{name} cannot express this request, nothing was sent: {reasons}", status=400
-        )
+        super().__init__(f"{name} cannot express this request, nothing was sent: {reasons}", status=400)
 
 
 class HttpAdapter:
@@ -67,9 +65,7 @@ class HttpAdapter:
     api: ClassVar[RequestApi]
     default_name: ClassVar[str]
 
-    def __init__(
-        self, base_url: str, key: ApiKey = NO_KEY, **options: Unpack[AdapterOptions]
-    ) -> None:
+    def __init__(self, base_url: str, key: ApiKey = NO_KEY, **options: Unpack[AdapterOptions]) -> None:
         options.setdefault("name", self.default_name)
         options.setdefault("key_header", key_header_name(self.api))
         address = api_root(base_url.rstrip("/"), self.api)
@@ -174,9 +170,7 @@ class AnthropicAdapter(HttpAdapter):
     api = "anthropic"
     default_name = "anthropic"
 
-    def __init__(
-        self, base_url: str, key: ApiKey = NO_KEY, **options: Unpack[AdapterOptions]
-    ) -> None:
+    def __init__(self, base_url: str, key: ApiKey = NO_KEY, **options: Unpack[AdapterOptions]) -> None:
         headers = options.get("headers", {})
         options["headers"] = {"anthropic-version": ANTHROPIC_VERSION, **headers}
         super().__init__(base_url, key, **options)

@@ -104,9 +104,7 @@ def read_secret(ref: SecretRef, name: str, environment: Mapping[str, str] | None
         with path.open("rb") as file:
             content = file.read(_MAX_KEY_FILE + 1)
     except OSError as error:
-        raise MissingKey(
-            f"{name}: no key: {path} cannot be read: {error.strerror or error}"
-        ) from None
+        raise MissingKey(f"{name}: no key: {path} cannot be read: {error.strerror or error}") from None
     if not content.strip():
         raise MissingKey(f"{name}: no key: {path} is empty; put the key there")
     if len(content) > _MAX_KEY_FILE:
@@ -151,9 +149,7 @@ def _key_runs(key: str) -> frozenset[str]:
     """Return every run of `_MIN_RUN` characters of a key and its base64, in lower case."""
     data = key.encode("utf-8", "replace")
     spellings = [key]
-    for shift in range(
-        3
-    ):  # the key may begin at any of the three bytes that base64 encodes at once
+    for shift in range(3):  # the key may begin at any of the three bytes that base64 encodes at once
         encoded = base64.b64encode(b"\0" * shift + data).decode().rstrip("=")
         inner = encoded[4:-1] if shift else encoded[:-1]  # the edges depend on the bytes beside it
         spellings += [inner, inner.replace("+", "-").replace("/", "_")]

@@ -22,10 +22,7 @@ API_PATHS: Final[Mapping[RequestApi, str]] = {
 """The path of each API under the address that `api_root` returns."""
 ANTHROPIC_VERSION: Final = "2023-06-01"
 """The version of Anthropic's API that requests name unless the caller names another."""
-_KEY_HEADERS: Final[Mapping[str, str]] = {
-    "azure": "api-key",
-    "azure-cognitive-services": "api-key",
-}
+_KEY_HEADERS: Final[Mapping[str, str]] = {"azure": "api-key", "azure-cognitive-services": "api-key"}
 """Providers that expect the key in a header of their own."""
 
 
@@ -37,9 +34,7 @@ class ProviderAddress(msgspec.Struct, frozen=True):
 
 
 def find_address(
-    settings: ProviderSettings | None,
-    provider: ProviderEntry | None,
-    environment: Mapping[str, str] | None = None,
+    settings: ProviderSettings | None, provider: ProviderEntry | None, environment: Mapping[str, str] | None = None
 ) -> ProviderAddress:
     """Return the address of a provider, unchecked; its URL is empty if there is none.
 
@@ -56,9 +51,7 @@ def find_address(
     return ProviderAddress(url, variable) if url else ProviderAddress(provider.base_url)
 
 
-def check_base_url(
-    base_url: str, name: str, plain_http: Collection[str] = (), field: str = "base_url"
-) -> str:
+def check_base_url(base_url: str, name: str, plain_http: Collection[str] = (), field: str = "base_url") -> str:
     """Return an address without its trailing slash; raise `InputError` if it cannot be used.
 
     `plain_http` has the hosts that may be reached without TLS. `field` is the setting or variable

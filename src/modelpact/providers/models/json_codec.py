@@ -7,22 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.conversation.message import (
-    Conversation,
-    Message,
-    check_values,
-    read_conversation,
-    write_conversation,
-)
-from modelpact.conversation.request import (
-    JsonObject,
-    JsonSchema,
-    Reasoning,
-    Request,
-    TokenLimitParam,
-    Tool,
-    ToolChoice,
-)
+from modelpact.conversation.message import Conversation, Message, check_values, read_conversation, write_conversation
+from modelpact.conversation.request import JsonObject, JsonSchema, Reasoning, Request, TokenLimitParam, Tool, ToolChoice
 from modelpact.conversation.response import Response, StreamEvent
 from modelpact.vocabulary.errors import InputError
 
@@ -96,9 +82,7 @@ def write_response(response: Response) -> dict[str, Any]:
 
 def read_response(value: Mapping[str, Any]) -> Response:
     """Read a response."""
-    (message,) = read_conversation(
-        {"messages": [{"role": "assistant", "content": value.get("content", [])}]}
-    ).messages
+    (message,) = read_conversation({"messages": [{"role": "assistant", "content": value.get("content", [])}]}).messages
     fields = {name: field for name, field in value.items() if name not in ("content", "losses")}
     try:
         plain = msgspec.convert(fields, Response)

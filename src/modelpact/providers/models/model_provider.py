@@ -14,14 +14,7 @@ from modelpact.conversation.response import Finish, Response, StreamEvent, Usage
 from modelpact.ledger.costs import Attribution, CostLine, Unit, cost_of
 from modelpact.needs.token_estimate import expected_usage, request_tokens, tokens_for
 from modelpact.providers.contract import Invocation, Offer, Registration, Reply
-from modelpact.providers.models.json_codec import (
-    CHAT,
-    INPUT,
-    OUTPUT,
-    read_request,
-    write_event,
-    write_response,
-)
+from modelpact.providers.models.json_codec import CHAT, INPUT, OUTPUT, read_request, write_event, write_response
 from modelpact.providers.models.upstream import UpstreamError
 from modelpact.providers.port import ModelPort, ProviderError
 from modelpact.providers.transport import Partial
@@ -76,13 +69,7 @@ class ModelProvider:
             id=id,
             category="model",
             offers=(
-                Offer(
-                    CHAT,
-                    INPUT,
-                    OUTPUT,
-                    ("sync", "streaming"),
-                    description="Answers a conversation with a model",
-                ),
+                Offer(CHAT, INPUT, OUTPUT, ("sync", "streaming"), description="Answers a conversation with a model"),
             ),
             units=_UNITS,
             currency="USD",
@@ -156,13 +143,7 @@ class ModelProvider:
     def _losses(self, request: Request) -> tuple[Loss, ...]:
         return self.port.losses(request) if isinstance(self.port, ReportsLosses) else ()
 
-    def _reply(
-        self,
-        invocation: Invocation,
-        request: Request,
-        response: Response,
-        losses: tuple[Loss, ...],
-    ) -> Reply:
+    def _reply(self, invocation: Invocation, request: Request, response: Response, losses: tuple[Loss, ...]) -> Reply:
         output = write_response(response)
         if losses:
             output["losses"] = msgspec.to_builtins(losses)

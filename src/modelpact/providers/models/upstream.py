@@ -11,13 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from modelpact.conversation.codecs import StreamReader
-from modelpact.conversation.response import (
-    ErrorBody,
-    Finish,
-    ResponseError,
-    StreamEvent,
-    read_error,
-)
+from modelpact.conversation.response import ErrorBody, Finish, ResponseError, StreamEvent, read_error
 from modelpact.providers.models.credentials import NO_KEY, ApiKey, redact_key
 from modelpact.providers.models.endpoints import authentication_header, check_base_url
 from modelpact.providers.port import ProviderError
@@ -122,9 +116,7 @@ class UpstreamClient:
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
             raise self._malformed(f"not JSON: {self._excerpt(content)!r:.120}") from None
 
-    async def post_stream(
-        self, path: str, body: Mapping[str, Any], reader: StreamReader
-    ) -> AsyncIterator[StreamEvent]:
+    async def post_stream(self, path: str, body: Mapping[str, Any], reader: StreamReader) -> AsyncIterator[StreamEvent]:
         """Send a body and yield the events of the streamed response as they arrive.
 
         If the server closes the stream early but in order, the iteration just ends, without
@@ -177,24 +169,18 @@ class UpstreamClient:
             encoding = response.headers.get("content-encoding") or "identity"
             if encoding.lower() != "identity":
                 await response.aclose()
-                raise self._malformed(
-                    f"it has the content encoding {encoding!r:.40}, not requested"
-                )
+                raise self._malformed(f"it has the content encoding {encoding!r:.40}, not requested")
             return response
         async with response:
             api_error = await self._read_error(response)
-            raise error_from_response(
-                self.name, response.status, response.headers, api_error, self._key.reveal()
-            )
+            raise error_from_response(self.name, response.status, response.headers, api_error, self._key.reveal())
 
     async def _send(self, url: str, headers: Mapping[str, str], content: bytes) -> ClientResponse:
         """Send a request; try again if the connection could not be made and nothing was sent."""
         if self._client is None:
             self._client = Client()
         try:
-            return await self._client.request(
-                "POST", url, headers, content, timeouts=self._timeouts
-            )
+            return await self._client.request("POST", url, headers, content, timeouts=self._timeouts)
         except WireError as error:
             if error.phase != "connect" or isinstance(error, WireTimeout):
                 raise
@@ -256,9 +242,7 @@ def redact_upstream(text: str, key: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
-def error_from_response(
-    name: str, status: int, headers: Headers, error: ErrorBody | None, key: str
-) -> UpstreamError:
+def error_from_response(name: str, status: int, headers: Headers, error: ErrorBody | None, key: str) -> UpstreamError:
     """Return the error for a response with an error status."""
     message = "" if error is None else redact_upstream(error.message, key)
     if 300 <= status < 400:

@@ -17,18 +17,8 @@ from modelpact.ledger.errors import LedgerError, LedgerUnavailable, LedgerUncert
 from modelpact.ledger.event import Draft, EventRef, PreparedEvent
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime.lookup import (
-    SETTLED_SQL,
-    STOPPED,
-    open_in_envelope,
-    unfinished_envelopes,
-)
-from modelpact.providers.runtime.recorder import (
-    BackgroundTasks,
-    OpenedInvocation,
-    Settlement,
-    UnfinishedInvocation,
-)
+from modelpact.providers.runtime.lookup import SETTLED_SQL, STOPPED, open_in_envelope, unfinished_envelopes
+from modelpact.providers.runtime.recorder import BackgroundTasks, OpenedInvocation, Settlement, UnfinishedInvocation
 from modelpact.providers.runtime.records import (
     INVOKED,
     NO_TIME,
@@ -86,11 +76,7 @@ class EventStorage:
         return True
 
     def settle(
-        self,
-        invocation: Invocation,
-        outcome: InvocationOutcome,
-        *,
-        may_already_be_settled: bool = False,
+        self, invocation: Invocation, outcome: InvocationOutcome, *, may_already_be_settled: bool = False
     ) -> "_SettlingEvent":
         """Append the event that settles an invocation."""
         now = 0 if outcome.lines else self._now()  # it is only needed for the elapsed time
@@ -102,9 +88,7 @@ class EventStorage:
             invocation.id,
             cost,
         )
-        return _SettlingEvent(
-            self, invocation, outcome, event, may_already_be_settled=may_already_be_settled
-        )
+        return _SettlingEvent(self, invocation, outcome, event, may_already_be_settled=may_already_be_settled)
 
     def unfinished(self) -> list[UnfinishedInvocation]:
         """Return what earlier processes of this name left open; this blocks while it reads."""
@@ -173,9 +157,7 @@ class EventStorage:
             unfinished = await asyncio.to_thread(open_in_envelope, self._ledger, envelope)
         for invocation, _ in unfinished:
             if invocation.created <= until:
-                settling = self.settle(
-                    invocation, cancelled(_NOT_SENT, NO_TIME), may_already_be_settled=True
-                )
+                settling = self.settle(invocation, cancelled(_NOT_SENT, NO_TIME), may_already_be_settled=True)
                 await settling.future
 
 
@@ -211,9 +193,7 @@ class _EventWrite:
 class _OpeningEvent(_EventWrite):
     """The event that opens an invocation."""
 
-    def __init__(
-        self, storage: EventStorage, request: InvocationRequest, registered: Registered
-    ) -> None:
+    def __init__(self, storage: EventStorage, request: InvocationRequest, registered: Registered) -> None:
         self._storage = storage
         self._request = request
         self._registered = registered
@@ -221,11 +201,7 @@ class _OpeningEvent(_EventWrite):
         if request.keep_content:
             payload.content = request.data.decode()
         event = PreparedEvent(
-            request.envelope,
-            INVOKED,
-            canonical_unchecked(payload),
-            request.cause,
-            precondition=registered.precondition,
+            request.envelope, INVOKED, canonical_unchecked(payload), request.cause, precondition=registered.precondition
         )
         storage._count_opening(request.envelope)
         self.future = storage._ledger.append_async(event, self._on_abandoned)
@@ -233,9 +209,7 @@ class _OpeningEvent(_EventWrite):
     def finish(self, result: Any) -> OpenedInvocation:
         event_id = result.id
         self._storage._unsettled.add(event_id)
-        return OpenedInvocation(
-            opened_invocation(self._request, self._registered, event_id, event_id, result.time)
-        )
+        return OpenedInvocation(opened_invocation(self._request, self._registered, event_id, event_id, result.time))
 
     def fail(self, error: BaseException) -> None:
         self._storage._count_not_opened(self._request.envelope, error)
@@ -282,8 +256,7 @@ class _SettlingEvent(_EventWrite):
         event = self._event
         assert event.cost is not None
         settled = tx.execute(
-            "SELECT 1 FROM events WHERE envelope = ? AND sequence > ? AND cause = ? "
-            f"AND type IN ({SETTLED_SQL})",
+            f"SELECT 1 FROM events WHERE envelope = ? AND sequence > ? AND cause = ? AND type IN ({SETTLED_SQL})",
             (event.envelope, int(self._invocation.id.rpartition(":")[2]), event.cause),
         )
         if settled:
@@ -309,6 +282,4 @@ class _SettlingEvent(_EventWrite):
         return self.finish(await self._wait())
 
     def retry(self, error: BaseException | None = None) -> "_SettlingEvent":  # noqa: ARG002
-        return _SettlingEvent(
-            self._storage, self._invocation, self._outcome, self._event, may_already_be_settled=True
-        )
+        return _SettlingEvent(self._storage, self._invocation, self._outcome, self._event, may_already_be_settled=True)

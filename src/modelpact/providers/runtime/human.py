@@ -45,9 +45,7 @@ def human_registration(provider: str = "human", *offers: Offer) -> Registration:
     return Registration(provider, "human", offers or (ask,), ("time", "discrete"))
 
 
-def human_cost(
-    registration: Registration, invocation: Invocation, now: int
-) -> tuple[CostLine, ...]:
+def human_cost(registration: Registration, invocation: Invocation, now: int) -> tuple[CostLine, ...]:
     """Return what an answer from the inbox cost, in every registered unit."""
     lines: list[CostLine] = []
     if "time" in registration.units:
@@ -65,11 +63,7 @@ class HumanInbox:
     """The transport to humans: their invocations wait in the store until somebody answers."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        registry: Registry,
-        profile: ComplianceProfile,
-        validator: ContractValidator,
+        self, ledger: Ledger, registry: Registry, profile: ComplianceProfile, validator: ContractValidator
     ) -> None:
         self._ledger = ledger
         self._registry = registry
@@ -91,9 +85,7 @@ class HumanInbox:
     async def cancel(self, registration: Registration, invocation: Invocation) -> None:
         """Do nothing: a cancelled invocation is no longer in the inbox."""
 
-    async def answer(
-        self, invocation_id: str, output: Any = None, *, error: str = ""
-    ) -> Invocation:
+    async def answer(self, invocation_id: str, output: Any = None, *, error: str = "") -> Invocation:
         """Answer an open invocation, with an output that fits its schema, or with an error.
 
         If several people answer, the first one counts: the others get `settled`, and nobody is

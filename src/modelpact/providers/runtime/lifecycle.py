@@ -11,23 +11,11 @@ from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger
 from modelpact.providers.contract import Invocation, Registration, Reply
 from modelpact.providers.runtime.recorder import InvocationRecorder
-from modelpact.providers.runtime.records import (
-    OVERDUE,
-    InvocationOutcome,
-    StreamDigest,
-    cancelled,
-    failed,
-)
+from modelpact.providers.runtime.records import OVERDUE, InvocationOutcome, StreamDigest, cancelled, failed
 from modelpact.providers.runtime.registry import Registry
 from modelpact.providers.runtime.rows import SECOND, acknowledge_row, find_row, insert_partial
 from modelpact.providers.runtime.validation import ContractValidator
-from modelpact.providers.transport import (
-    Accepted,
-    ContractViolation,
-    NotifiesProviders,
-    Partial,
-    Transports,
-)
+from modelpact.providers.transport import Accepted, ContractViolation, NotifiesProviders, Partial, Transports
 from modelpact.vocabulary.errors import ModelpactError
 
 CALLER_LEFT: Final = "the caller went away"
@@ -43,19 +31,14 @@ class ProviderNotifier:
     """
 
     def __init__(
-        self,
-        registry: Registry,
-        transports: Transports,
-        on_unnotified: Callable[[Registration, str], None],
+        self, registry: Registry, transports: Transports, on_unnotified: Callable[[Registration, str], None]
     ) -> None:
         """`on_unnotified` is called with a provider that could not be notified, and why."""
         self._registry = registry
         self._transports = transports
         self.on_unnotified = on_unnotified
 
-    async def notify(
-        self, cancelled: Iterable[Invocation], deregistrations: Iterable[Event]
-    ) -> None:
+    async def notify(self, cancelled: Iterable[Invocation], deregistrations: Iterable[Event]) -> None:
         """Notify providers of cancelled invocations, then of their deregistration."""
         await self.notify_cancelled(cancelled)
         await self._notify_deregistered(deregistrations)
@@ -70,9 +53,7 @@ class ProviderNotifier:
             registration = await asyncio.to_thread(self._registry.registration_for, invocations[0])
             await self.notify_provider(registration, invocations)
 
-    async def notify_provider(
-        self, registration: Registration, cancelled: Iterable[Invocation]
-    ) -> None:
+    async def notify_provider(self, registration: Registration, cancelled: Iterable[Invocation]) -> None:
         """Notify one provider of cancellations, and stop at the first that fails."""
         for invocation in cancelled:
             try:
@@ -85,9 +66,7 @@ class ProviderNotifier:
     async def _notify_deregistered(self, deregistrations: Iterable[Event]) -> None:
         """Notify remote providers of the events that deregistered them."""
         for event in deregistrations:
-            registration, _ = await asyncio.to_thread(
-                self._registry.find, event.payload["provider"]
-            ) or (None, "")
+            registration, _ = await asyncio.to_thread(self._registry.find, event.payload["provider"]) or (None, "")
             if registration is None or not registration.base_url:
                 continue
             try:
@@ -157,9 +136,7 @@ class InvocationLifecycle:
             if digest is not None and partial.number == invocation.partials + 1:
                 digest.add(partial.content)
                 return counted
-            if digest is None and await self._ledger.write_async(
-                lambda tx: insert_partial(tx, invocation, partial)
-            ):
+            if digest is None and await self._ledger.write_async(lambda tx: insert_partial(tx, invocation, partial)):
                 return counted
         current = await asyncio.to_thread(self.find, invocation.id)
         if current.state == "open":
@@ -168,9 +145,7 @@ class InvocationLifecycle:
             await self.fail_violation(invocation, "reordered_partial", detail)
         return None
 
-    async def settle_reply(
-        self, registration: Registration, invocation: Invocation, reply: Reply
-    ) -> Invocation:
+    async def settle_reply(self, registration: Registration, invocation: Invocation, reply: Reply) -> Invocation:
         """Settle an invocation with its provider's final answer, once that is validated."""
         if reply.invocation_id != invocation.id:
             detail = f"answered {reply.invocation_id!r:.80} instead"
@@ -178,9 +153,7 @@ class InvocationLifecycle:
         outcome = self._validator.judge_reply(registration, invocation, reply)
         return await self._settle(invocation, outcome)
 
-    async def fail_unanswered(
-        self, invocation: Invocation, error: TimeoutError | ModelpactError
-    ) -> Invocation:
+    async def fail_unanswered(self, invocation: Invocation, error: TimeoutError | ModelpactError) -> Invocation:
         """Settle an invocation that could not be sent, or got no answer before its deadline."""
         if isinstance(error, TimeoutError):
             return await self.expire(invocation)
@@ -196,13 +169,9 @@ class InvocationLifecycle:
         """Settle an invocation that got no answer; a settled one stays as it is."""
         return await self._settle(invocation, failed(f"{code}: {detail}"))
 
-    async def fail_violation(
-        self, invocation: Invocation, violation: str, detail: str
-    ) -> Invocation:
+    async def fail_violation(self, invocation: Invocation, violation: str, detail: str) -> Invocation:
         """Settle an invocation whose provider broke the contract, and flag the violation."""
-        outcome = InvocationOutcome(
-            "failed", f"{violation}: {detail}", violation=violation, detail=detail
-        )
+        outcome = InvocationOutcome("failed", f"{violation}: {detail}", violation=violation, detail=detail)
         return await self._settle(invocation, outcome)
 
     async def cancel(self, invocation: Invocation, reason: str) -> Invocation:

@@ -15,13 +15,7 @@ from modelpact.ledger.reader import EVENT_COLUMNS, LedgerReader, read_event
 from modelpact.ledger.verify.archive import last_imported
 from modelpact.providers.contract import ContentDigest, ContractError, Invocation
 from modelpact.providers.runtime.recorder import UnfinishedInvocation
-from modelpact.providers.runtime.records import (
-    INVOKED,
-    NO_TIME,
-    SETTLED_TYPES,
-    InvokedPayload,
-    SettledPayload,
-)
+from modelpact.providers.runtime.records import INVOKED, NO_TIME, SETTLED_TYPES, InvokedPayload, SettledPayload
 from modelpact.providers.runtime.rows import current_cost, find_row, list_rows
 from modelpact.vocabulary.errors import brief
 
@@ -97,9 +91,7 @@ def find_in_events(reader: LedgerReader, invocation_id: str) -> Invocation:
     return _read_invocation(event.id, event.envelope, event.time, opening, settled)
 
 
-def list_in_events(
-    reader: LedgerReader, state: str, provider: str, limit: int
-) -> tuple[list[Invocation], bool]:
+def list_in_events(reader: LedgerReader, state: str, provider: str, limit: int) -> tuple[list[Invocation], bool]:
     """Return invocations, the newest first, and whether older ones may have been left out."""
     settlements: dict[str, tuple[str, int, str, str]] = {}
     invocations: list[Invocation] = []
@@ -184,11 +176,7 @@ def _newest_first(reader: LedgerReader) -> Iterator[tuple[str, str, int, str, st
 
 
 def _read_invocation(
-    event_id: str,
-    envelope: str,
-    time: int,
-    opening: InvokedPayload,
-    settled: tuple[str, int, str, str] | None = None,
+    event_id: str, envelope: str, time: int, opening: InvokedPayload, settled: tuple[str, int, str, str] | None = None
 ) -> Invocation:
     """Return the invocation that an event opens.
 

@@ -27,11 +27,7 @@ class Maintenance:
     """Work that is due at a time. Of several runtimes on one store, one does each task."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        recorder: InvocationRecorder,
-        notifier: ProviderNotifier,
-        now: Callable[[], int],
+        self, ledger: Ledger, recorder: InvocationRecorder, notifier: ProviderNotifier, now: Callable[[], int]
     ) -> None:
         self._ledger = ledger
         self._recorder = recorder
@@ -58,8 +54,7 @@ class Maintenance:
         """Fail every open invocation whose deadline has passed, whichever runtime opened it."""
         rows = await asyncio.to_thread(
             self._ledger.read,
-            "SELECT id FROM invocations WHERE state = 'open' AND deadline < ? ORDER BY deadline "
-            "LIMIT ?",
+            "SELECT id FROM invocations WHERE state = 'open' AND deadline < ? ORDER BY deadline LIMIT ?",
             (self._now(), _BATCH),
         )
         expired = []
@@ -83,13 +78,7 @@ class Maintenance:
         reminded = []
         for invocation_id, due, interval in rows:
             with _isolated(invocation_id):
-                work = partial(
-                    _remind,
-                    invocation_id=invocation_id,
-                    due=due,
-                    interval=interval,
-                    now=self._now(),
-                )
+                work = partial(_remind, invocation_id=invocation_id, due=due, interval=interval, now=self._now())
                 invocation = await self._ledger.write_async(work)
                 if invocation is not None:
                     reminded.append(invocation)
@@ -128,9 +117,7 @@ def _isolated(invocation_id: str) -> Iterator[None]:
         _LOG.warning("%s cannot be maintained: %s: %s", invocation_id, type(error).__name__, error)
 
 
-def _remind(
-    tx: Transaction, invocation_id: str, due: int, interval: int, now: int
-) -> Invocation | None:
+def _remind(tx: Transaction, invocation_id: str, due: int, interval: int, now: int) -> Invocation | None:
     following = due + interval * (1 + max(0, now - due) // interval)
     changed = tx.execute_update(
         "UPDATE invocations SET remind_at = ?, reminders = reminders + 1 "

@@ -15,20 +15,10 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 import msgspec
 
 from modelpact.ledger.costs import CostLine, CostRecord
-from modelpact.ledger.errors import (
-    LedgerError,
-    LedgerUnavailable,
-    SettlementNotRecorded,
-    WriteConflict,
-)
+from modelpact.ledger.errors import LedgerError, LedgerUnavailable, SettlementNotRecorded, WriteConflict
 from modelpact.ledger.event import Event, EventRef
 from modelpact.providers.contract import Invocation
-from modelpact.providers.runtime.records import (
-    InvocationOutcome,
-    InvocationRequest,
-    cancelled,
-    settled_invocation,
-)
+from modelpact.providers.runtime.records import InvocationOutcome, InvocationRequest, cancelled, settled_invocation
 from modelpact.providers.runtime.registry import Registered
 from modelpact.vocabulary.errors import ModelpactError
 
@@ -110,20 +100,14 @@ class PendingSettlement(PendingWrite[Settlement], Protocol):
 class InvocationStorage(Protocol):
     """Where invocations are stored."""
 
-    def open(
-        self, request: InvocationRequest, registered: Registered
-    ) -> PendingWrite[OpenedInvocation]:
+    def open(self, request: InvocationRequest, registered: Registered) -> PendingWrite[OpenedInvocation]:
         """Record an invocation, provided that its provider is still registered like this."""
 
     def claim(self, invocation: Invocation) -> bool:
         """Tell whether an invocation may be settled by the caller, as far as this process knows."""
 
     def settle(
-        self,
-        invocation: Invocation,
-        outcome: InvocationOutcome,
-        *,
-        may_already_be_settled: bool = False,
+        self, invocation: Invocation, outcome: InvocationOutcome, *, may_already_be_settled: bool = False
     ) -> PendingSettlement:
         """Record how an invocation ended.
 
@@ -248,9 +232,7 @@ class InvocationRecorder:
         """Record that nobody waits for an answer any more, and what it may cost nevertheless."""
         return self.settle(invocation, cancelled(reason, lines))
 
-    async def _settle_again(
-        self, invocation: Invocation, pending: PendingSettlement, error: LedgerError
-    ) -> Settlement:
+    async def _settle_again(self, invocation: Invocation, pending: PendingSettlement, error: LedgerError) -> Settlement:
         """Settle what the store did not take at first, in a task that the caller waits for."""
         if self._retry_delays is None:
             self.tasks.spawn(self._complete_observed(invocation, pending.retry(error)))
@@ -340,9 +322,7 @@ class InvocationRecorder:
         settlement = await self._complete(invocation, pending)
         return invocation if settlement is None else settlement.invocation
 
-    def _ended(
-        self, invocation: Invocation, outcome: InvocationOutcome, cost: CostRecord | None
-    ) -> None:
+    def _ended(self, invocation: Invocation, outcome: InvocationOutcome, cost: CostRecord | None) -> None:
         """Hook: the end of an invocation is about to be recorded."""
 
     def _settled(self, invocation: Invocation, cost: CostRecord | None) -> None:

@@ -27,9 +27,7 @@ SETTLED_TYPES: Final[dict[str, SettledState]] = {
     "capability.cancelled": "cancelled",
 }
 """The state that each settling event leaves an invocation in."""
-TYPE_OF_STATE: Final[dict[SettledState, str]] = {
-    state: kind for kind, state in SETTLED_TYPES.items()
-}
+TYPE_OF_STATE: Final[dict[SettledState, str]] = {state: kind for kind, state in SETTLED_TYPES.items()}
 DIGEST_PREFIX: Final = "sha256:"
 NO_TIME: Final = (CostLine("time", 0),)
 """The cost of an invocation that was never sent."""
@@ -219,9 +217,7 @@ def opened_invocation(
     )
 
 
-def settled_invocation(
-    invocation: Invocation, outcome: InvocationOutcome, event_id: str, time: int
-) -> Invocation:
+def settled_invocation(invocation: Invocation, outcome: InvocationOutcome, event_id: str, time: int) -> Invocation:
     """Return an invocation as it is once an event has settled it."""
     completed, digest = outcome.state == "completed", outcome.partials_digest
     return msgspec.structs.replace(
@@ -246,9 +242,7 @@ def cost_record(invocation: Invocation, outcome: InvocationOutcome, now: int) ->
     return CostRecord(outcome.lines, invocation.attribution, outcome.estimate)
 
 
-def settled_payload(
-    invocation: Invocation, outcome: InvocationOutcome, cost: CostRecord
-) -> SettledPayload:
+def settled_payload(invocation: Invocation, outcome: InvocationOutcome, cost: CostRecord) -> SettledPayload:
     """Return what the settling event says; `content` is set if the invocation keeps its content."""
     output = error = reason = content = None
     if outcome.state == "completed":
@@ -263,9 +257,7 @@ def settled_payload(
         error = storable(outcome.error)
     else:
         reason = storable(outcome.error)
-    payload = SettledPayload(
-        invocation.capability, cost, invocation.provider, output, error, reason, content
-    )
+    payload = SettledPayload(invocation.capability, cost, invocation.provider, output, error, reason, content)
     if outcome.partials_digest is not None:
         payload.partials = outcome.partials_digest.to_json()
     return payload

@@ -20,12 +20,7 @@ _KEY: Final = re.compile(r"[0-9a-f]{64}")
 _BASE_URL: Final = re.compile(r"https?://[^\s?#@]{1,200}")
 _MAX_NAME_LENGTH: Final = 200
 _MAX_LATENCY_MS: Final = 10**12
-_CHOICES: Final = {
-    "category": get_args(Category),
-    "units": UNITS,
-    "unit": UNITS,
-    "semantics": get_args(Semantics),
-}
+_CHOICES: Final = {"category": get_args(Category), "units": UNITS, "unit": UNITS, "semantics": get_args(Semantics)}
 """The fields that take one of a few values."""
 _PARTS: Final[dict[str, type[msgspec.Struct]]] = {"offers": Offer, "rates": Rate}
 """The fields that are lists of objects."""
@@ -125,10 +120,7 @@ def _offer_problems(registration: Registration, offer: Offer, where: str) -> Ite
     if not offer.semantics or len(set(offer.semantics)) != len(offer.semantics):
         yield f"{where}.semantics: expected some of sync, async, streaming, each once"
     elif registration.in_inbox and offer.semantics != ("async",):
-        yield (
-            f"{where}.semantics: a human without a baseUrl answers from the inbox, later: "
-            'expected ["async"]'
-        )
+        yield (f'{where}.semantics: a human without a baseUrl answers from the inbox, later: expected ["async"]')
     for direction, schema in (("input", offer.input), ("output", offer.output)):
         try:
             Schema(schema, f"{where}.{direction}")

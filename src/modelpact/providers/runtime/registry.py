@@ -47,9 +47,7 @@ class Registry:
     registration still holds.
     """
 
-    def __init__(
-        self, ledger: Ledger, profile: ComplianceProfile, plain_http: frozenset[str] = frozenset()
-    ) -> None:
+    def __init__(self, ledger: Ledger, profile: ComplianceProfile, plain_http: frozenset[str] = frozenset()) -> None:
         self._ledger = ledger
         self._profile = profile
         self._plain_http = plain_http
@@ -67,18 +65,14 @@ class Registry:
         if event.type != "provider.flagged":
             self._cache.pop(str(event.payload.get("provider")), None)
 
-    def register(
-        self, registration: Registration, *, cause: str | None = None, by_provider: bool = False
-    ) -> Event:
+    def register(self, registration: Registration, *, cause: str | None = None, by_provider: bool = False) -> Event:
         """Register a provider, or register it again with the same identity.
 
         `by_provider` says that the provider registers itself: it cannot do so after it was
         deregistered for a violation. A name that was deregistered belongs to its identity until an
         operator registers another provider under it, or releases it.
         """
-        return self._ledger.write(
-            self.registration_work(registration, cause=cause, by_provider=by_provider)
-        )
+        return self._ledger.write(self.registration_work(registration, cause=cause, by_provider=by_provider))
 
     def registration_work(
         self,
@@ -97,19 +91,14 @@ class Registry:
         """
         check_registration(registration)
         plain = check_plain_http(registration.base_url, self._plain_http)
-        if self._profile.require_identity and not (
-            registration.identity and registration.signing_key
-        ):
+        if self._profile.require_identity and not (registration.identity and registration.signing_key):
             raise ContractError(
                 "identity_required",
-                f"the profile {self._profile.name} takes no provider without an identity and a "
-                "signing key",
+                f"the profile {self._profile.name} takes no provider without an identity and a signing key",
             )
 
         def work(tx: Transaction) -> Event:
-            rows = tx.execute(
-                "SELECT registration, state FROM providers WHERE id = ?", (registration.id,)
-            )
+            rows = tx.execute("SELECT registration, state FROM providers WHERE id = ?", (registration.id,))
             before, state = (_REGISTRATION.decode(rows[0][0]), rows[0][1]) if rows else (None, "")
             pinned = before if state == "active" or (by_provider and state != RELEASED) else None
             rotated = None
@@ -137,22 +126,10 @@ class Registry:
             tx.execute("DELETE FROM providers WHERE id = ?", (registration.id,))
             tx.execute(
                 "INSERT INTO providers VALUES (?, ?, ?, ?, ?, ?, ?, NULL)",
-                (
-                    registration.id,
-                    registration.category,
-                    "active",
-                    registration.identity,
-                    text,
-                    event.id,
-                    tx.now,
-                ),
+                (registration.id, registration.category, "active", registration.identity, text, event.id, tx.now),
             )
             if rotated is not None:
-                keys = {
-                    "provider": registration.id,
-                    "from": rotated,
-                    "to": registration.identity,
-                }
+                keys = {"provider": registration.id, "from": rotated, "to": registration.identity}
                 tx.append(Draft(ENVELOPE, "key.rotated", keys, event.id))
             if plain is not None:
                 allowed = {"provider": registration.id, "host": plain}
@@ -207,16 +184,12 @@ class Registry:
         """Return an active provider as the store has it, or raise."""
         rows = []
         if provider.isprintable():
-            rows = self._ledger.read(
-                "SELECT registration, state, event FROM providers WHERE id = ?", (provider,)
-            )
+            rows = self._ledger.read("SELECT registration, state, event FROM providers WHERE id = ?", (provider,))
         if not rows:
             raise ContractError("unknown_provider", f"no provider {provider!r:.80} is registered")
         registration, state, event = rows[0]
         if state != "active":
-            raise ContractError(
-                "provider_deregistered", f"{provider} is {state}; nothing is routed to it"
-            )
+            raise ContractError("provider_deregistered", f"{provider} is {state}; nothing is routed to it")
         precondition = Precondition((_CURRENT_FACT, provider), _REGISTERED_SQL, (provider,), event)
         return Registered(_REGISTRATION.decode(registration), event, precondition)
 
@@ -265,9 +238,7 @@ def list_violations(reader: LedgerReader, provider: str) -> list[Event]:
     while events := reader.events(ENVELOPE, after=after):
         after = events[-1].sequence
         violations += [
-            event
-            for event in events
-            if event.type == "provider.flagged" and event.payload.get("provider") == provider
+            event for event in events if event.type == "provider.flagged" and event.payload.get("provider") == provider
         ]
     return violations
 
@@ -290,9 +261,7 @@ def check_current(tx: Transaction, provider: str, event: str) -> None:
     if current is None:
         rows = tx.query(_REGISTERED_SQL, (provider,))
         if not rows:
-            raise ContractError(
-                "provider_deregistered", f"{provider} is not active; nothing is routed to it"
-            )
+            raise ContractError("provider_deregistered", f"{provider} is not active; nothing is routed to it")
         current = rows[0][0]
         tx.cache((_CURRENT_FACT, provider), current)
     if current != event:
@@ -312,8 +281,7 @@ def mark_deregistered(
     A provider that was deregistered can still be expelled, and its name released.
     """
     changed = tx.execute_update(
-        "UPDATE providers SET state = ?, deregistered = ? "
-        f"WHERE id = ? AND state IN {_FROM_STATES[state]}",
+        f"UPDATE providers SET state = ?, deregistered = ? WHERE id = ? AND state IN {_FROM_STATES[state]}",
         (state, tx.now, provider),
     )
     if not changed:

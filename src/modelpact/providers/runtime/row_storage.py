@@ -11,26 +11,10 @@ from modelpact.ledger.costs import CostRecord
 from modelpact.ledger.errors import EnvelopeClosed, LedgerUncertain
 from modelpact.ledger.event import Event
 from modelpact.ledger.ledger import Ledger, Transaction
-from modelpact.providers.contract import (
-    ComplianceProfile,
-    ContractError,
-    DeregistrationPolicy,
-    Invocation,
-)
+from modelpact.providers.contract import ComplianceProfile, ContractError, DeregistrationPolicy, Invocation
 from modelpact.providers.runtime.recorder import OpenedInvocation, Settlement, UnfinishedInvocation
-from modelpact.providers.runtime.records import (
-    OVERDUE,
-    InvocationOutcome,
-    InvocationRequest,
-    cancelled,
-    storable,
-)
-from modelpact.providers.runtime.registry import (
-    Registered,
-    deregistrations,
-    flag,
-    mark_deregistered,
-)
+from modelpact.providers.runtime.records import OVERDUE, InvocationOutcome, InvocationRequest, cancelled, storable
+from modelpact.providers.runtime.registry import Registered, deregistrations, flag, mark_deregistered
 from modelpact.providers.runtime.rows import COLUMNS, close_row, correct, load, open_row, read_row
 from modelpact.vocabulary.errors import InputError
 
@@ -40,17 +24,13 @@ T = TypeVar("T")
 class RowStorage:
     """Keeps invocations in the table `invocations`. Runtimes that share a store share the rows."""
 
-    def __init__(
-        self, ledger: Ledger, owner: str, profile: ComplianceProfile, now: Callable[[], int]
-    ) -> None:
+    def __init__(self, ledger: Ledger, owner: str, profile: ComplianceProfile, now: Callable[[], int]) -> None:
         self._ledger = ledger
         self._owner = owner
         self._profile = profile
         self._now = now
 
-    def open(
-        self, request: InvocationRequest, registered: Registered
-    ) -> "_RowWrite[OpenedInvocation]":
+    def open(self, request: InvocationRequest, registered: Registered) -> "_RowWrite[OpenedInvocation]":
         """Insert a row, or find the one with the same idempotency key."""
         owner, now = self._owner, self._now()
 
@@ -64,19 +44,11 @@ class RowStorage:
         return True
 
     def settle(
-        self,
-        invocation: Invocation,
-        outcome: InvocationOutcome,
-        *,
-        may_already_be_settled: bool = False,
+        self, invocation: Invocation, outcome: InvocationOutcome, *, may_already_be_settled: bool = False
     ) -> "_SettlementWrite":
         """Update a row, with the consequences that the contract has for the outcome."""
         return _SettlementWrite(
-            self._ledger,
-            self._profile,
-            invocation,
-            outcome,
-            may_already_be_settled=may_already_be_settled,
+            self._ledger, self._profile, invocation, outcome, may_already_be_settled=may_already_be_settled
         )
 
     def unfinished(self) -> list[UnfinishedInvocation]:
@@ -106,12 +78,7 @@ def settle(
     was an estimate. A second response is a violation, except in a retry of an uncertain write
     (`may_already_be_settled`), which may repeat the first.
     """
-    if (
-        may_already_be_settled
-        or tx.recheck
-        or invocation.state != "open"
-        or outcome.state == "cancelled"
-    ):
+    if may_already_be_settled or tx.recheck or invocation.state != "open" or outcome.state == "cancelled":
         invocation = load(tx, invocation.id)
     if may_already_be_settled and invocation.answered is not None:
         return invocation, []
@@ -123,9 +90,7 @@ def settle(
     settled = close_row(tx, invocation, outcome)
     if not outcome.violation:
         return settled, []
-    return settled, flag_provider(
-        tx, profile, settled.provider, outcome.violation, outcome.detail, settled.settled_by
-    )
+    return settled, flag_provider(tx, profile, settled.provider, outcome.violation, outcome.detail, settled.settled_by)
 
 
 def _receive_after_end(
@@ -135,13 +100,10 @@ def _receive_after_end(
         return invocation, []
     if invocation.answered is not None:
         detail = f"{invocation.id} was answered already"
-        affected = flag_provider(
-            tx, profile, invocation.provider, "answered_twice", detail, invocation.settled_by
-        )
+        affected = flag_provider(tx, profile, invocation.provider, "answered_twice", detail, invocation.settled_by)
         return load(tx, invocation.id), affected
     changed = tx.execute_update(
-        "UPDATE invocations SET answered = ? WHERE id = ? AND answered IS NULL",
-        (tx.now, invocation.id),
+        "UPDATE invocations SET answered = ? WHERE id = ? AND answered IS NULL", (tx.now, invocation.id)
     )
     if not changed:
         tx.conflict(f"an answer to {invocation.id} came to another runtime")
@@ -153,10 +115,7 @@ def _receive_after_end(
 
 def cancel_open(tx: Transaction, provider: str, reason: str) -> list[Invocation]:
     """Cancel every open invocation of a provider."""
-    rows = tx.execute(
-        "SELECT id FROM invocations WHERE provider = ? AND state = 'open' ORDER BY created",
-        (provider,),
-    )
+    rows = tx.execute("SELECT id FROM invocations WHERE provider = ? AND state = 'open' ORDER BY created", (provider,))
     affected = []
     for (invocation_id,) in rows:
         with contextlib.suppress(EnvelopeClosed):  # one that cannot be settled blocks no other
@@ -185,12 +144,8 @@ def deregister(
     if registered is not None:
         rows = tx.execute("SELECT event FROM providers WHERE id = ?", (provider,))
         if rows and rows[0][0] != registered:
-            raise ContractError(
-                "superseded", f"{provider} has registered anew since: {rows[0][0]} stands"
-            )
-    event = mark_deregistered(
-        tx, provider, storable(reason), None, policy, "released" if release else "deregistered"
-    )
+            raise ContractError("superseded", f"{provider} has registered anew since: {rows[0][0]} stands")
+    event = mark_deregistered(tx, provider, storable(reason), None, policy, "released" if release else "deregistered")
     if event is None:
         raise ContractError("unknown_provider", f"no active provider {provider!r:.80}")
     if policy == "drain":
@@ -199,12 +154,7 @@ def deregister(
 
 
 def flag_provider(
-    tx: Transaction,
-    profile: ComplianceProfile,
-    provider: str,
-    violation: str,
-    detail: str,
-    cause: str | None,
+    tx: Transaction, profile: ComplianceProfile, provider: str, violation: str, detail: str, cause: str | None
 ) -> list[Invocation]:
     """Flag a violation and apply the profile; return the invocations that were cancelled."""
     flagged = flag(tx, provider, violation, storable(detail), cause)
@@ -264,28 +214,16 @@ class _SettlementWrite(_RowWrite[Settlement]):
 
     def _settle(self, tx: Transaction) -> Settlement:
         settled, affected = settle(
-            tx,
-            self._profile,
-            self._invocation,
-            self._outcome,
-            may_already_be_settled=self._may_already_be_settled,
+            tx, self._profile, self._invocation, self._outcome, may_already_be_settled=self._may_already_be_settled
         )
-        changed = settled.settled_by is not None and any(
-            event.id == settled.settled_by for event in tx.events
-        )
+        changed = settled.settled_by is not None and any(event.id == settled.settled_by for event in tx.events)
         return Settlement(settled, changed, tuple(affected), tuple(deregistrations(tx)))
 
     async def resolve(self) -> None:
         """Leave it to a retry: that looks at the row first."""
 
     def retry(self, error: BaseException | None = None) -> "_SettlementWrite":
-        may_be_settled = (
-            self._may_already_be_settled or error is None or isinstance(error, LedgerUncertain)
-        )
+        may_be_settled = self._may_already_be_settled or error is None or isinstance(error, LedgerUncertain)
         return _SettlementWrite(
-            self._ledger,
-            self._profile,
-            self._invocation,
-            self._outcome,
-            may_already_be_settled=may_be_settled,
+            self._ledger, self._profile, self._invocation, self._outcome, may_already_be_settled=may_be_settled
         )

@@ -105,23 +105,15 @@ def open_row(
     )
     if key is not None:
         tx.cache((_IDEMPOTENCY_FACT, provider, key), invocation_id)
-    return (
-        opened_invocation(request, registered, invocation_id, event, tx.now, deadline, owner),
-        True,
-    )
+    return (opened_invocation(request, registered, invocation_id, event, tx.now, deadline, owner), True)
 
 
-def _find_by_key(
-    tx: Transaction, provider: str, request: InvocationRequest, data_digest: str
-) -> Invocation | None:
+def _find_by_key(tx: Transaction, provider: str, request: InvocationRequest, data_digest: str) -> Invocation | None:
     """Return the invocation that was opened with the same idempotency key, if there is one."""
     key = request.idempotency_key
     invocation_id = tx.cached((_IDEMPOTENCY_FACT, provider, key))
     if invocation_id is None:
-        rows = tx.query(
-            "SELECT id FROM invocations WHERE provider = ? AND idempotency_key = ?",
-            (provider, key),
-        )
+        rows = tx.query("SELECT id FROM invocations WHERE provider = ? AND idempotency_key = ?", (provider, key))
         if not rows:
             return None
         invocation_id = rows[0][0]
@@ -129,10 +121,7 @@ def _find_by_key(
     before = known.input.digest if not known.kept else digest(msgspec.json.encode(known.input))
     same = (known.capability, known.semantics, before)
     if same != (request.capability, request.semantics, data_digest):
-        raise ContractError(
-            "idempotency_conflict",
-            f"the idempotency key was used for another invocation, {known.id}",
-        )
+        raise ContractError("idempotency_conflict", f"the idempotency key was used for another invocation, {known.id}")
     return known
 
 
@@ -159,11 +148,7 @@ def insert_partial(tx: Transaction, invocation: Invocation, partial: Partial) ->
         return is_next and is_stored(tx.execute, partial)
     content = msgspec.json.encode(partial.content)
     tx.defer_insert("INSERT INTO partials VALUES (?, ?, ?)", (*row, content.decode()))
-    payload = {
-        "invocation": invocation.id,
-        "number": partial.number,
-        "content": digest(content),
-    }
+    payload = {"invocation": invocation.id, "number": partial.number, "content": digest(content)}
     tx.append(Draft(invocation.envelope, "capability.partial", payload, invocation.event))
     return True
 
@@ -171,8 +156,7 @@ def insert_partial(tx: Transaction, invocation: Invocation, partial: Partial) ->
 def is_stored(execute: Callable[[str, Params], list[Row]], partial: Partial) -> bool:
     """Tell whether a partial is stored, with the same content."""
     rows = execute(
-        "SELECT content FROM partials WHERE invocation = ? AND number = ?",
-        (partial.invocation_id, partial.number),
+        "SELECT content FROM partials WHERE invocation = ? AND number = ?", (partial.invocation_id, partial.number)
     )
     return rows == [(msgspec.json.encode(partial.content).decode(),)]
 
@@ -183,28 +167,13 @@ def close_row(tx: Transaction, invocation: Invocation, outcome: InvocationOutcom
     payload = settled_payload(invocation, outcome, cost)
     payload.invocation = invocation.id
     stored, payload.content = payload.content or payload.output, None
-    draft = Draft(
-        invocation.envelope,
-        TYPE_OF_STATE[outcome.state],
-        msgspec.to_builtins(payload),
-        invocation.event,
-    )
+    draft = Draft(invocation.envelope, TYPE_OF_STATE[outcome.state], msgspec.to_builtins(payload), invocation.event)
     event = tx.append(draft)
     tx.record_cost(event, cost)
     settled = settled_invocation(invocation, outcome, event.id, tx.now)
     count = None if outcome.partials_digest is None else outcome.partials_digest.count
     tx.defer_update(
-        _SETTLE,
-        (
-            settled.id,
-            settled.state,
-            stored,
-            settled.error,
-            tx.now,
-            event.id,
-            settled.answered,
-            count,
-        ),
+        _SETTLE, (settled.id, settled.state, stored, settled.error, tx.now, event.id, settled.answered, count)
     )
     return settled
 
@@ -228,9 +197,7 @@ def _one_row(execute: Callable[[str, Params], list[Row]], invocation_id: str) ->
     return read_row(rows[0])
 
 
-def list_rows(
-    reader: LedgerReader, state: str = "", provider: str = "", limit: int = 100
-) -> list[Invocation]:
+def list_rows(reader: LedgerReader, state: str = "", provider: str = "", limit: int = 100) -> list[Invocation]:
     """Return invocations, the newest first."""
     if not provider.isprintable():
         return []
@@ -266,16 +233,12 @@ def current_cost(execute: Callable[[str, Params], list[Row]], event_id: str) -> 
         "SELECT payload FROM events WHERE envelope = ? AND type = 'cost.corrected' AND cause = ? "
         "ORDER BY sequence DESC LIMIT 1",
         (envelope, event_id),
-    ) or execute(
-        "SELECT payload FROM events WHERE envelope = ? AND sequence = ?", (envelope, int(number))
-    )
+    ) or execute("SELECT payload FROM events WHERE envelope = ? AND sequence = ?", (envelope, int(number)))
     cost = msgspec.json.decode(rows[0][0]).get("cost") if rows else None
     return None if cost is None else msgspec.convert(cost, CostRecord)
 
 
-def correct(
-    tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str = ""
-) -> Event:
+def correct(tx: Transaction, event_id: str, record: CostRecord, reason: str, name: str = "") -> Event:
     """Replace the cost that an event embeds by a correction that refers to it."""
     event_id = _corrected_event(tx, event_id)
     envelope = event_id.rpartition(":")[0]
@@ -283,13 +246,7 @@ def correct(
     before = current_cost(tx.execute, event_id)
     if before is None:
         raise ContractError("unknown_event", f"{event_id!r:.80} embeds no cost record")
-    corrected = CostRecord(
-        record.lines,
-        before.attribution,
-        record.estimate,
-        corrects=event_id,
-        replaced=before.lines,
-    )
+    corrected = CostRecord(record.lines, before.attribution, record.estimate, corrects=event_id, replaced=before.lines)
     payload = {
         "corrects": event_id,
         "reason": storable(reason),
@@ -306,8 +263,7 @@ def correct_once(tx: Transaction, event_id: str, record: CostRecord, reason: str
     envelope = event_id.rpartition(":")[0]
     tx.head(envelope)
     rows = tx.execute(
-        "SELECT sequence, payload FROM events WHERE envelope = ? AND type = 'cost.corrected' "
-        "AND cause = ?",
+        "SELECT sequence, payload FROM events WHERE envelope = ? AND type = 'cost.corrected' AND cause = ?",
         (envelope, event_id),
     )
     for sequence, payload in rows:

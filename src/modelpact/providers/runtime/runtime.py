@@ -37,14 +37,7 @@ from modelpact.providers.runtime.rows import correct, list_rows
 from modelpact.providers.runtime.signals import SignalInbox
 from modelpact.providers.runtime.streaming import StreamRunner, Subscriptions
 from modelpact.providers.runtime.validation import ContractValidator
-from modelpact.providers.transport import (
-    Accepted,
-    ContractViolation,
-    Partial,
-    Transport,
-    Transports,
-    Unreachable,
-)
+from modelpact.providers.transport import Accepted, ContractViolation, Partial, Transport, Transports, Unreachable
 from modelpact.vocabulary.errors import ModelpactError
 
 __all__ = ["Accepted", "ContractViolation", "Partial", "Runtime", "Transport", "Unreachable"]
@@ -93,13 +86,9 @@ class Runtime:
             disconnect_reason=CALLER_LEFT,
             retry_delays=_SETTLEMENT_RETRIES_S,
         )
-        self.lifecycle = InvocationLifecycle(
-            ledger, self._recorder, self._validator, self.notifier, self.now
-        )
+        self.lifecycle = InvocationLifecycle(ledger, self._recorder, self._validator, self.notifier, self.now)
         self.subscriptions = Subscriptions(ledger, self._fail_if_overdue)
-        self._streams = StreamRunner(
-            self.lifecycle, self.transports, self.notifier, self.subscriptions
-        )
+        self._streams = StreamRunner(self.lifecycle, self.transports, self.notifier, self.subscriptions)
         self.signal_inbox = SignalInbox(ledger, self.registry, self.profile, self.notifier)
         self.maintenance = Maintenance(ledger, self._recorder, self.notifier, self.now)
 
@@ -197,9 +186,7 @@ class Runtime:
         invocation = await asyncio.to_thread(self.find, invocation_id)
         return await self.lifecycle.cancel(invocation, reason)
 
-    async def flag(
-        self, provider: str, violation: str, detail: str, cause: str | None = None
-    ) -> None:
+    async def flag(self, provider: str, violation: str, detail: str, cause: str | None = None) -> None:
         """Flag a violation that settles no invocation, and apply the profile."""
 
         def work(tx: Transaction) -> tuple[list[Invocation], list[Event]]:
@@ -245,9 +232,7 @@ class Runtime:
         """
         return self._storage.unfinished()
 
-    async def recover(
-        self, unfinished: list[UnfinishedInvocation] | None = None
-    ) -> list[Invocation]:
+    async def recover(self, unfinished: list[UnfinishedInvocation] | None = None) -> list[Invocation]:
         """Resume what this runtime left open when it stopped; call it before the first `invoke`.
 
         Asynchronous invocations that may never have been sent are sent again, under the same id.
@@ -297,9 +282,7 @@ class Runtime:
         """Return invocations, the newest first."""
         return list_rows(self.ledger, state or "", provider or "", limit)
 
-    async def correct_cost(
-        self, event_id: str, lines: tuple[CostLine, ...], reason: str = ""
-    ) -> Event:
+    async def correct_cost(self, event_id: str, lines: tuple[CostLine, ...], reason: str = "") -> Event:
         """Record a corrected cost for a settled invocation, named by the event that settled it."""
         record = CostRecord(check_lines(lines))
         return await self.ledger.write_async(lambda tx: correct(tx, event_id, record, reason))

@@ -70,11 +70,7 @@ class SignalInbox:
     """Receives signals and keeps them in the order of their source."""
 
     def __init__(
-        self,
-        ledger: Ledger,
-        registry: Registry,
-        profile: ComplianceProfile,
-        notifier: ProviderNotifier,
+        self, ledger: Ledger, registry: Registry, profile: ComplianceProfile, notifier: ProviderNotifier
     ) -> None:
         self._ledger = ledger
         self._registry = registry
@@ -89,9 +85,7 @@ class SignalInbox:
         registered = await asyncio.to_thread(self._registry.active, signal.source)
         registration = registered.registration
         if registration.max_latency_ms is None:
-            raise ContractError(
-                "unsupported_semantics", f"{signal.source} is not registered as a signal source"
-            )
+            raise ContractError("unsupported_semantics", f"{signal.source} is not registered as a signal source")
         if not 0 < len(signal.id) <= MAX_ID_LENGTH or not signal.id.isprintable():
             raise InputError(f"signal.id: expected 1 to {MAX_ID_LENGTH} visible characters")
         if not 0 <= signal.emitted <= _LATEST or not 0 < signal.number <= MAX_SAFE_INTEGER:
@@ -111,12 +105,7 @@ class SignalInbox:
         return receipt
 
     def _receive(
-        self,
-        tx: Transaction,
-        registration: Registration,
-        signal: Signal,
-        cost: list[Any],
-        estimate: bool,
+        self, tx: Transaction, registration: Registration, signal: Signal, cost: list[Any], estimate: bool
     ) -> tuple[Receipt, list[Invocation]]:
         """Store a signal; also return what was cancelled because its cost is misstated."""
         known = tx.execute(
@@ -126,13 +115,9 @@ class SignalInbox:
         if known:
             event_id, number, delay = known[0]
             return Receipt(event_id, number, _milliseconds(delay), duplicate=True), []
-        last = tx.execute(
-            "SELECT COALESCE(MAX(number), 0) FROM signals WHERE source = ?", (signal.source,)
-        )[0][0]
+        last = tx.execute("SELECT COALESCE(MAX(number), 0) FROM signals WHERE source = ?", (signal.source,))[0][0]
         if signal.number != last + 1:
-            raise ContractError(
-                "out_of_order", f"signal {signal.number} came where {last + 1} is expected"
-            )
+            raise ContractError("out_of_order", f"signal {signal.number} came where {last + 1} is expected")
         content = msgspec.json.encode(signal.content)
         latency = _milliseconds(tx.now - signal.emitted)
         late = registration.max_latency_ms is not None and latency > registration.max_latency_ms
@@ -154,29 +139,16 @@ class SignalInbox:
         tx.execute(
             "INSERT INTO signals (source, id, number, event, type, content, emitted, received) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                signal.source,
-                signal.id,
-                signal.number,
-                event.id,
-                signal.type,
-                content.decode(),
-                signal.emitted,
-                tx.now,
-            ),
+            (signal.source, signal.id, signal.number, event.id, signal.type, content.decode(), signal.emitted, tx.now),
         )
         cancelled: list[Invocation] = []
         if problem:
-            cancelled = flag_provider(
-                tx, self._profile, signal.source, "misstated_cost", problem, event.id
-            )
+            cancelled = flag_provider(tx, self._profile, signal.source, "misstated_cost", problem, event.id)
         return Receipt(event.id, signal.number, latency), cancelled
 
     def last(self, source: str) -> int:
         """Return the number of the last signal that was received."""
-        rows = self._ledger.read(
-            "SELECT COALESCE(MAX(number), 0) FROM signals WHERE source = ?", (source,)
-        )
+        rows = self._ledger.read("SELECT COALESCE(MAX(number), 0) FROM signals WHERE source = ?", (source,))
         return int(rows[0][0])
 
     def after(self, source: str, number: int = 0, limit: int = 100) -> list[Signal]:
@@ -217,9 +189,7 @@ def _milliseconds(nanoseconds: int) -> int:
     return max(0, int(nanoseconds)) // _MILLISECOND
 
 
-def _cost(
-    registration: Registration, signal: Signal, cost: list[Any], estimate: bool
-) -> tuple[CostRecord, str | None]:
+def _cost(registration: Registration, signal: Signal, cost: list[Any], estimate: bool) -> tuple[CostRecord, str | None]:
     """Return the cost record of a signal, and what is wrong with what was reported."""
     attribution = Attribution(provider=signal.source, capability=f"signal:{signal.type}")
     try:

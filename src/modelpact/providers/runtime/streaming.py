@@ -30,9 +30,7 @@ class Subscriptions:
     received arrive as well. The bus only says when to read.
     """
 
-    def __init__(
-        self, ledger: Ledger, fail_if_overdue: Callable[[Invocation], Awaitable[bool]]
-    ) -> None:
+    def __init__(self, ledger: Ledger, fail_if_overdue: Callable[[Invocation], Awaitable[bool]]) -> None:
         self._ledger = ledger
         self._fail_if_overdue = fail_if_overdue
         self._waiting: dict[str, set[asyncio.Event]] = {}
@@ -60,9 +58,7 @@ class Subscriptions:
                 with contextlib.suppress(RuntimeError):  # its loop has ended
                     loop.call_soon_threadsafe(waker.set)
 
-    async def follow(
-        self, invocation_id: str, *, after: int = 0
-    ) -> AsyncIterator[Partial | Invocation]:
+    async def follow(self, invocation_id: str, *, after: int = 0) -> AsyncIterator[Partial | Invocation]:
         """Yield the partials of an invocation from the one after `after`, then its end."""
         waker = asyncio.Event()
         self._loops[waker] = asyncio.get_running_loop()
@@ -100,8 +96,7 @@ class Subscriptions:
         """Return an invocation, then its partials: once it is settled, all of them are there."""
         invocation = find_row(self._ledger, invocation_id)
         rows = self._ledger.read(
-            "SELECT number, content FROM partials WHERE invocation = ? AND number > ? "
-            "ORDER BY number",
+            "SELECT number, content FROM partials WHERE invocation = ? AND number > ? ORDER BY number",
             (invocation_id, after),
         )
         partials = [Partial(invocation_id, row[0], msgspec.json.decode(row[1])) for row in rows]
@@ -149,9 +144,7 @@ class StreamRunner:
         finally:
             self._lifecycle.digests.pop(invocation.id, None)
 
-    async def _send(
-        self, registration: Registration, invocation: Invocation
-    ) -> AsyncIterator[Partial | Invocation]:
+    async def _send(self, registration: Registration, invocation: Invocation) -> AsyncIterator[Partial | Invocation]:
         lifecycle = self._lifecycle
         items: AsyncIterator[Any] | None = None
         try:

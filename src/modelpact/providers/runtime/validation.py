@@ -37,11 +37,7 @@ class ContractValidator:
         self._schemas = BoundedMemo(_MAX_SCHEMAS)
 
     def prepare(
-        self,
-        request: InvocationRequest,
-        registration: Registration,
-        transport: object,
-        envelope: str,
+        self, request: InvocationRequest, registration: Registration, transport: object, envelope: str
     ) -> InvocationRequest:
         """Check a request against a registration and return it complete.
 
@@ -73,19 +69,13 @@ class ContractValidator:
         return msgspec.structs.replace(
             request,
             data=data,
-            attribution=msgspec.structs.replace(
-                attribution, provider=registration.id, capability=request.capability
-            ),
+            attribution=msgspec.structs.replace(attribution, provider=registration.id, capability=request.capability),
             estimate=estimate or (),
             envelope=request.envelope or envelope,
         )
 
     def validate(
-        self,
-        registration: Registration,
-        offer: Offer,
-        direction: Literal["input", "output"],
-        value: Any,
+        self, registration: Registration, offer: Offer, direction: Literal["input", "output"], value: Any
     ) -> tuple[bytes, list[str]]:
         """Return a value in JSON, and what is wrong with it, each problem with its place."""
         document = offer.input if direction == "input" else offer.output
@@ -100,9 +90,7 @@ class ContractValidator:
             return b"", [str(error)]
         return data, known[1].findings(value)
 
-    def judge_reply(
-        self, registration: Registration, invocation: Invocation, reply: Reply
-    ) -> InvocationOutcome:
+    def judge_reply(self, registration: Registration, invocation: Invocation, reply: Reply) -> InvocationOutcome:
         """Return the outcome that a reply leads to, with the violation that it commits, if any."""
         offer = registration.offer(invocation.capability)
         violation, detail = "", ""
@@ -148,21 +136,13 @@ def _check(request: InvocationRequest) -> None:
         ("remind_every_s", request.remind_every_s, _MIN_INTERVAL_S),
     ):
         if value is not None and not least <= value <= _MAX_SECONDS:
-            raise InputError(
-                f"{name}: expected {least:g} to {_MAX_SECONDS:,} seconds or None, "
-                f"not {brief(value)}"
-            )
+            raise InputError(f"{name}: expected {least:g} to {_MAX_SECONDS:,} seconds or None, not {brief(value)}")
     key = request.idempotency_key
     if key is not None and not (0 < len(key) <= _MAX_KEY_LENGTH and key.isprintable()):
-        raise InputError(
-            f"idempotency_key: expected 1 to {_MAX_KEY_LENGTH} visible characters, not {brief(key)}"
-        )
+        raise InputError(f"idempotency_key: expected 1 to {_MAX_KEY_LENGTH} visible characters, not {brief(key)}")
     attribution = request.attribution
     if not isinstance(attribution, Attribution):
-        raise InputError(
-            "attribution: expected modelpact.ledger.Attribution(worker=…, …), "
-            f"not {brief(attribution)}"
-        )
+        raise InputError(f"attribution: expected modelpact.ledger.Attribution(worker=…, …), not {brief(attribution)}")
     for name in _ATTRIBUTION_FIELDS:
         if not getattr(attribution, name).isprintable():
             raise InputError(f"attribution.{name}: has characters that cannot be shown")

@@ -131,15 +131,7 @@ class Provider:
         name: str = "",
         max_latency_ms: int | None = None,
     ) -> None:
-        self._registration = Registration(
-            id,
-            category,
-            (),
-            tuple(units),
-            currency,
-            name,
-            max_latency_ms=max_latency_ms,
-        )
+        self._registration = Registration(id, category, (), tuple(units), currency, name, max_latency_ms=max_latency_ms)
         self._offers: list[Offer] = []
         self._functions: dict[str, CapabilityFunction] = {}
         self._tasks: list[BackgroundTask] = []
@@ -187,21 +179,14 @@ class Provider:
         self._hooks.append(function)
         return function
 
-    async def emit(
-        self, type: str, content: Any, *, cost: Sequence[CostLine] = (), id: str | None = None
-    ) -> Any:
+    async def emit(self, type: str, content: Any, *, cost: Sequence[CostLine] = (), id: str | None = None) -> Any:
         """Emit a signal; return when the runtime has stored it. Repeating an id has no effect."""
         lines = list(cost) or [CostLine("discrete", 1)]
         signal_id = id or f"sig_{secrets.token_urlsafe(12)}"
         return await self._connected().emit(self._registration.id, type, content, lines, signal_id)
 
     async def correct_cost(
-        self,
-        invocation_id: str,
-        cost: Sequence[CostLine],
-        *,
-        partials: int = 0,
-        reason: str = "",
+        self, invocation_id: str, cost: Sequence[CostLine], *, partials: int = 0, reason: str = ""
     ) -> str:
         """Correct an estimated cost; `partials` is the number of partials that were sent."""
         sequence = partials + 2  # after the partials, which count from 1, and the response
@@ -246,9 +231,7 @@ class Provider:
                     await asyncio.gather(*tasks, deregistration, return_exceptions=True)
                     await handler.close()
 
-    async def _wait_until_deregistered(
-        self, status: RegistrationStatus, handler: ProviderServer
-    ) -> Deregistered:
+    async def _wait_until_deregistered(self, status: RegistrationStatus, handler: ProviderServer) -> Deregistered:
         """Return when the provider is deregistered, invocations have ended and hooks have run."""
         deregistered = await status.wait_until_ended()
         await handler.finish()

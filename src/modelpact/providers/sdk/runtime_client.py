@@ -37,10 +37,7 @@ _FIRST_WAIT: Final = 0.05
 _LONGEST_WAIT: Final = 5.0
 _CHECK_SECONDS: Final = 60.0
 """How often to ask for the registration state, because a notification may be lost."""
-_DEREGISTERED_CODES: Final = {
-    "provider_deregistered": "deregistered",
-    "not_yours": "not registered",
-}
+_DEREGISTERED_CODES: Final = {"provider_deregistered": "deregistered", "not_yours": "not registered"}
 """Error codes of a runtime that has deregistered the provider, and the state that they mean."""
 
 
@@ -106,9 +103,7 @@ class RuntimeClient:
         """Return the state that the runtime has for a provider; no retries."""
         return str((await self._request("GET", f"/v1/providers/{provider}"))["state"])
 
-    async def deliver(
-        self, invocation_id: str, kind: MessageKind, body: bytes, sequence: int
-    ) -> None:
+    async def deliver(self, invocation_id: str, kind: MessageKind, body: bytes, sequence: int) -> None:
         """Deliver a deferred response or a partial once, also across restarts of the runtime.
 
         After a lost connection, ask the runtime whether the message has arrived.
@@ -127,9 +122,7 @@ class RuntimeClient:
             if invocation["state"] != "open" or invocation["partials"] >= sequence:
                 return
 
-    async def correct_cost(
-        self, invocation_id: str, cost: list[CostLine], sequence: int, reason: str
-    ) -> str:
+    async def correct_cost(self, invocation_id: str, cost: list[CostLine], sequence: int, reason: str) -> str:
         """Correct the cost of a settled invocation; return the event of the correction."""
         correction_id = f"cor_{secrets.token_urlsafe(12)}"
         lines = msgspec.to_builtins(cost)
@@ -141,9 +134,7 @@ class RuntimeClient:
         response = await self._retry("POST", "/v1/costs/corrections", headers, body)
         return str(response["event"])
 
-    async def emit(
-        self, source: str, kind: str, content: Any, cost: list[CostLine], signal_id: str
-    ) -> Any:
+    async def emit(self, source: str, kind: str, content: Any, cost: list[CostLine], signal_id: str) -> Any:
         """Deliver a signal, in order, until the runtime has acknowledged it."""
         emitted = time.time_ns() // 1_000_000
         async with self._emit_lock:
@@ -188,12 +179,8 @@ class RuntimeClient:
                 _LOG.warning("%s %s: %s; trying again", method, path, _explain(error))
             await backoff.sleep()
 
-    async def _request(
-        self, method: str, path: str, headers: HeaderPairs = (JSON,), body: bytes = b""
-    ) -> Any:
-        response = await self._client.request(
-            method, f"{self._url}{path}", headers, body, timeouts=_TIMEOUTS
-        )
+    async def _request(self, method: str, path: str, headers: HeaderPairs = (JSON,), body: bytes = b"") -> Any:
+        response = await self._client.request(method, f"{self._url}{path}", headers, body, timeouts=_TIMEOUTS)
         data = await response.read(_MAX_RESPONSE_BYTES)
         if response.status >= 500:
             raise WireError("head", f"the runtime answered {response.status}")

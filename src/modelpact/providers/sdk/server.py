@@ -119,9 +119,7 @@ class ProviderServer:
 
     async def finish(self) -> None:
         """Wait for running invocations."""
-        while self._open_streams or (
-            running := [task for task in self._tasks.values() if not task.done()]
-        ):
+        while self._open_streams or (running := [task for task in self._tasks.values() if not task.done()]):
             if self._open_streams:
                 self._stream_ended.clear()
                 await self._stream_ended.wait()
@@ -208,9 +206,7 @@ class ProviderServer:
             await self._runtime.deliver(message.invocation_id, kind, body, sequence)
         return body, sequence
 
-    async def _run_streaming(
-        self, message: InvocationMessage, offer: Offer
-    ) -> AsyncIterator[bytes]:
+    async def _run_streaming(self, message: InvocationMessage, offer: Offer) -> AsyncIterator[bytes]:
         """Run an invocation and yield its partials and its response as signed events."""
         self._open_streams += 1
         try:
@@ -222,9 +218,7 @@ class ProviderServer:
             self._open_streams -= 1
             self._stream_ended.set()
 
-    async def _run(
-        self, message: InvocationMessage, offer: Offer
-    ) -> AsyncIterator[tuple[MessageKind, int, bytes]]:
+    async def _run(self, message: InvocationMessage, offer: Offer) -> AsyncIterator[tuple[MessageKind, int, bytes]]:
         """Call the function of an invocation; yield its partials and then its response.
 
         Each is yielded as its kind, its sequence number and its encoded message. A synchronous
@@ -257,9 +251,7 @@ def _read(body: bytes, kind: type[MessageT]) -> MessageT:
         raise HttpError(400, str(error)) from None
 
 
-async def _call(
-    function: CapabilityFunction, value: Any, call: CapabilityCall
-) -> AsyncIterator[Any]:
+async def _call(function: CapabilityFunction, value: Any, call: CapabilityCall) -> AsyncIterator[Any]:
     """Call a plain, async or generator function; yield its partials, then its final output."""
     if not (inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
         yield FinalOutput(await asyncio.to_thread(function, value, call))
