@@ -212,10 +212,7 @@ def label_lines(verdict: Verdict) -> list[str]:
     for finding in verdict.findings:
         if finding.outcome == "met":
             continue
-        if finding.outcome == "emulated":
-            reason = f"emulated by us: {finding.label}"
-        else:
-            reason = finding.sentence()
+        reason = f"emulated by us: {finding.label}" if finding.outcome == "emulated" else finding.sentence()
         required_by = escape(", ".join(finding.need.required_by))
         rows.append(
             (
