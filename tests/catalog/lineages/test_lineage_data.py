@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import modelpact.catalog.lineages
 from modelpact.catalog.lineages.rows import encode
-from modelpact.cli.commands.catalog import catalog_command
+from modelpact.cli.main import root
 
 DATA = Path(modelpact.catalog.lineages.__file__).parents[1] / "data"
 NAMES = ("genai-prices", "litellm", "models-dev")
@@ -86,7 +86,7 @@ def test_the_command_writes_the_file_and_reports(tmp_path: Path) -> None:
     source.write_text(json.dumps(table))
     out = tmp_path / "out" / "litellm.jsonl"
     command = ["extract", "litellm", str(source), "--out", str(out), "--verbose"]
-    output = CliRunner().invoke(catalog_command, command).output
+    output = CliRunner().invoke(root, ["catalog", *command]).output
     assert "litellm.jsonl: 1 rows" in output
     assert "left out 1: who is not a known provider" in output
     assert "left out 1: mode rerank" in output
