@@ -97,5 +97,7 @@ class Started:
             self._process.kill()
             output, wrong = self._process.communicate()
             raise AssertionError(f"the runtime hung; it had said:\n{output}\n{wrong}") from None
-        log = [line.split(" ", 3) for line in output.splitlines()]
+        # A process that is killed while it prints leaves a part of a line: nobody was told that.
+        whole = output[: output.rfind("\n") + 1]
+        log = [line.split(" ", 3) for line in whole.splitlines()]
         return Ended(self._process.returncode, log, wrong)
