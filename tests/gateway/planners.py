@@ -5,9 +5,8 @@ from typing import Any
 
 from modelpact.configuration import read_configuration
 from modelpact.dispatch.model_caller import ModelCaller
-from modelpact.gateway.plan.plan import Plan, PlanKey
+from modelpact.gateway.plan.plan import Plan, PlanKey, configured_policy
 from modelpact.gateway.plan.planner import Planner
-from modelpact.gateway.plan.policy import configured_policy
 from modelpact.ledger.ledger import Ledger
 from modelpact.needs.requests import RequestApi, read_features
 from modelpact.negotiation.verdict import Policy

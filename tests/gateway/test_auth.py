@@ -2,9 +2,9 @@
 
 import pytest
 
-from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, digest
 from modelpact.gateway.request import Authenticator
+from modelpact.gateway.responses import GatewayError
 from modelpact.vocabulary.errors import InputError
 from modelpact.wire.headers import Headers
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from modelpact.gateway.errors import GatewayError
+from modelpact.gateway.responses import GatewayError
 from modelpact.gateway.upstream.response import UpstreamFailed
 from modelpact.vocabulary.errors import ModelpactError
 from tests.fakes import Fail, Reply, cut, garbage, hang

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from modelpact.gateway.leases import leased
+from modelpact.gateway.server import leased
 from modelpact.ledger.stores.base import open_store
 from modelpact.ledger.stores.postgres import PostgresConnection, PostgresStore
 from tests.stores import Counted

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import modelpact.gateway
-from modelpact.gateway.plan.plan import RESPONSE_HEADERS
-from modelpact.gateway.plan.policy import POLICY_HEADER
+from modelpact.gateway.plan.plan import POLICY_HEADER, RESPONSE_HEADERS
 from modelpact.gateway.request import REPORT_HEADER, WORKLOAD_HEADER
 from modelpact.gateway.routes import OPENAPI_FILE, openapi
 from modelpact.openwop.documents import openapi as host_openapi

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from modelpact.gateway.plan.plan import Plan
-from modelpact.gateway.plan.policy import apply_policy_header
+from modelpact.gateway.plan.plan import Plan, apply_policy_header
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi
 from modelpact.negotiation.verdict import Diagnostic, Policy

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from modelpact.configuration.config import Configuration, GatewaySettings
-from modelpact.gateway.plan.policy import LOOSENABLE, apply_policy_header, configured_policy
+from modelpact.gateway.plan.plan import LOOSENABLE, apply_policy_header, configured_policy
 from modelpact.negotiation.verdict import Policy, PolicySettings
 from modelpact.vocabulary.errors import InputError
 

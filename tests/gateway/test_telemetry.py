@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from modelpact.configuration import read_configuration
-from modelpact.gateway.observe.telemetry import Telemetry
 from modelpact.gateway.plan.plan import Plan
+from modelpact.gateway.telemetry import Telemetry
 from modelpact.ledger.costs import Attribution, CostLine
 from modelpact.providers.contract import Invocation
 from modelpact.vocabulary.errors import ConfigurationError
@@ -156,7 +156,7 @@ def test_names_that_are_made_up_are_not_counted_without_end(
     collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each is a series of numbers that is kept and sent for as long as the process lives."""
-    monkeypatch.setattr("modelpact.gateway.observe.telemetry._MAX_SERIES", 3)
+    monkeypatch.setattr("modelpact.gateway.telemetry._MAX_SERIES", 3)
     telemetry = Telemetry(collector.address, "gateway")
     for number in range(10):
         plan = Plan("forward", "yes", f"x/{number}", "x", f"model-{number}")

@@ -8,8 +8,7 @@ import pytest
 
 from modelpact.configuration import read_configuration
 from modelpact.dispatch.model_caller import ModelCaller
-from modelpact.gateway.leases import LeaseLost, leased
-from modelpact.gateway.server import serve_gateway
+from modelpact.gateway.server import LeaseLost, leased, serve_gateway
 from modelpact.ledger.errors import NameTaken
 from modelpact.ledger.ledger import Ledger
 from modelpact.openwop.host import Host
@@ -87,7 +86,7 @@ def test_a_run_is_begun_once_and_ended_once(ledger: Ledger) -> None:
 
 
 def test_a_host_that_loses_its_lease_stops(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("modelpact.gateway.leases._CHECK_INTERVAL_S", 0.01)
+    monkeypatch.setattr("modelpact.gateway.server._LEASE_CHECK_S", 0.01)
 
     class Lost:
         def is_held(self) -> bool:

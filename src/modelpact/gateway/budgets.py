@@ -9,7 +9,7 @@ import datetime
 from typing import Final
 
 from modelpact.gateway.keys import ClientKey, Period
-from modelpact.gateway.observe.observer import CallObserver
+from modelpact.gateway.observers import CallObserver
 from modelpact.gateway.plan.plan import Plan
 from modelpact.ledger.cost_tables import cost_totals
 from modelpact.ledger.costs import CostLine, money_of

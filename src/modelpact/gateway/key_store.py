@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, digest, generate_secret
-from modelpact.gateway.plan.policy import LOOSENABLE
+from modelpact.gateway.plan.plan import LOOSENABLE
 from modelpact.ledger.event import Draft
 from modelpact.ledger.ledger import Ledger, Transaction
 from modelpact.ledger.reader import LedgerReader

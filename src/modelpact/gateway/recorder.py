@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from modelpact.gateway.observe.observer import CallObserver
+from modelpact.gateway.observers import CallObserver
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.ledger.canonical import canonical

@@ -4,12 +4,11 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from modelpact.gateway.errors import GatewayError
 from modelpact.gateway.keys import ClientKey, ClientKeys
 from modelpact.gateway.plan.model_names import WORKLOAD_PREFIX, ResolvedName, UnknownModel
-from modelpact.gateway.plan.plan import PlanKey
+from modelpact.gateway.plan.plan import POLICY_HEADER, PlanKey, apply_policy_header
 from modelpact.gateway.plan.planner import Planner
-from modelpact.gateway.plan.policy import POLICY_HEADER, apply_policy_header
+from modelpact.gateway.responses import GatewayError
 from modelpact.needs.requests import RequestApi, read_features
 from modelpact.vocabulary.errors import InputError, brief
 from modelpact.vocabulary.memo import BoundedMemo

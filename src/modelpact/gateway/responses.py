@@ -1,5 +1,9 @@
-"""Responses of the gateway: their type, and errors in the format of the client's API."""
+"""Responses of the gateway, and its errors: what each exception means to the client.
 
+Errors are written in the format of the client's API.
+"""
+
+import logging
 from collections.abc import AsyncIterable, Iterable
 from typing import Any, Final
 
@@ -8,12 +12,96 @@ import msgspec
 from modelpact.conversation.anthropic.response import write_anthropic_error
 from modelpact.conversation.openai_chat.response import write_openai_error
 from modelpact.conversation.response import ErrorBody
-from modelpact.gateway.errors import GatewayError, as_gateway_error
+from modelpact.gateway.plan.model_names import UnknownModel
+from modelpact.gateway.plan.plan import HeaderTuples, Plan
+from modelpact.ledger.errors import LedgerError, SettlementNotRecorded
 from modelpact.needs.requests import RequestApi
+from modelpact.vocabulary.errors import InputError, ModelpactError
+from modelpact.wire.errors import HttpError
 from modelpact.wire.headers import RawHeaders
 from modelpact.wire.messages import HttpRequest, HttpResponse
 
 JSON: Final = ("content-type", "application/json")
+REFUSED: Final = "capability_not_provided"
+UNTRANSLATABLE: Final = "cannot_carry"
+_LOG: Final = logging.getLogger("modelpact.gateway")
+_HTTP_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
+_NOT_SETTLED: Final = "the provider answered, but that could not be recorded: "
+_NOT_SENT: Final = "the ledger is not available, so nothing was sent: "
+_RULES: Final[tuple[tuple[type[Exception], int, str, str], ...]] = (
+    (UnknownModel, 404, "model_not_found", ""),
+    (InputError, 400, "invalid_request_error", ""),
+    (SettlementNotRecorded, 503, "ledger_unavailable", _NOT_SETTLED),
+    (LedgerError, 503, "ledger_unavailable", _NOT_SENT),
+)
+"""By exception: the status, the code and the start of the message. The first match counts."""
+
+
+class GatewayError(ModelpactError):
+    """A request cannot be served. The client gets the status, the code and the message."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        param: str = "",
+        retry_after: float | None = None,
+        headers: HeaderTuples = (),
+        plan: Plan | None = None,
+    ) -> None:
+        """Describe an error. The response includes `plan` if there is one."""
+        self.status = status
+        self.code = code
+        self.message = message
+        self.param = param
+        self.retry_after = retry_after
+        self.headers = headers
+        self.plan = plan
+        super().__init__(message)
+
+
+def refusal(plan: Plan, event: str) -> GatewayError:
+    """Return the error for a plan that refuses: the reasons, and a model that meets the needs.
+
+    `event` is the id of the event that records the refusal.
+    """
+    diagnostic = plan.diagnostic
+    assert diagnostic is not None
+    target = diagnostic.target
+    if diagnostic.untranslatable:
+        code = UNTRANSLATABLE
+        message = f"the API of {target} cannot express the request: {diagnostic.untranslatable}."
+        message += " Nothing was sent."
+        if diagnostic.would_help:
+            message += f" It would be sent without these parts under {diagnostic.would_help[0]}."
+    else:
+        code = REFUSED
+        reasons = [item.message.removeprefix(f"{target} ") for item in diagnostic.missing]
+        message = f"{target}: {'; '.join(reasons)}. Nothing was sent."
+        if diagnostic.suggestion:
+            message += f" {diagnostic.suggestion} would do."
+    return GatewayError(422, code, message, headers=(("modelpact-event", event),), plan=plan)
+
+
+def as_gateway_error(error: Exception, request: HttpRequest | None) -> GatewayError:
+    """Convert an exception to an error for the client.
+
+    An unexpected exception is a defect of the gateway: it is logged with the request.
+    """
+    if isinstance(error, GatewayError):
+        return error
+    if isinstance(error, HttpError):
+        code = _HTTP_CODES.get(error.status, "refused")
+        return GatewayError(error.status, code, error.reason)
+    for kind, status, code, prefix in _RULES:
+        if isinstance(error, kind):
+            return GatewayError(status, code, f"{prefix}{error}")
+    where = "a request" if request is None else f"{request.method} {request.path}"
+    _LOG.error("%s failed", where, exc_info=error)
+    message = "the gateway failed at this request; its log has more"
+    return GatewayError(500, "internal_error", message)
 
 
 class GatewayResponse(HttpResponse):

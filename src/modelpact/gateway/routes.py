@@ -12,11 +12,10 @@ import msgspec
 
 from modelpact._version import __version__
 from modelpact.dispatch.model_caller import ModelCaller
-from modelpact.gateway.errors import GatewayError
-from modelpact.gateway.observe.metrics import Metrics
+from modelpact.gateway.observers import Metrics
 from modelpact.gateway.plan.plan import PROMPT_TOKENS_HEADER
 from modelpact.gateway.plan.sizing import prompt_size
-from modelpact.gateway.responses import JSON, GatewayResponse, error_response
+from modelpact.gateway.responses import JSON, GatewayError, GatewayResponse, error_response
 from modelpact.gateway.service import Gateway, GatewayState
 from modelpact.needs.need import Needs
 from modelpact.needs.requests import RequestApi

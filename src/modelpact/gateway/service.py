@@ -15,16 +15,15 @@ from modelpact.conversation.codecs import CODECS
 from modelpact.dispatch.model_caller import ModelCaller
 from modelpact.evidence import read_evidence
 from modelpact.gateway.budgets import Budgets
-from modelpact.gateway.errors import GatewayError, refusal
 from modelpact.gateway.key_store import load_keys
 from modelpact.gateway.keys import ClientKey, ClientKeys, KeySettings, RateLimiter, digest
-from modelpact.gateway.observe.observer import CallObserver, RequestObserver
+from modelpact.gateway.observers import CallObserver, RequestObserver
 from modelpact.gateway.plan.plan import Plan
 from modelpact.gateway.plan.planner import Planner
 from modelpact.gateway.plan.request_planner import PlannedRequest, RequestPlanner
 from modelpact.gateway.recorder import GatewayRecorder
 from modelpact.gateway.request import Authenticator, IncomingRequest, read_request
-from modelpact.gateway.responses import GatewayResponse, error_response
+from modelpact.gateway.responses import GatewayError, GatewayResponse, error_response, refusal
 from modelpact.gateway.upstream.endpoints import Endpoints
 from modelpact.gateway.upstream.response import UpstreamFailed
 from modelpact.gateway.upstream.sender import Sender

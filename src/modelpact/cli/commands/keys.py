@@ -18,7 +18,7 @@ from modelpact.cli.options import (
 from modelpact.cli.render.terminal import format_time, table
 from modelpact.gateway.key_store import create_key, list_keys, revoke_key
 from modelpact.gateway.keys import PERIODS, ClientKey, KeySettings, Period
-from modelpact.gateway.plan.policy import LOOSENABLE
+from modelpact.gateway.plan.plan import LOOSENABLE
 from modelpact.vocabulary.money import format_money
 
 _HEADER: Final = ("id", "name", "models", "budget", "rate", "may loosen", "created", "")

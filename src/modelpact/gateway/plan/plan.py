@@ -1,14 +1,20 @@
-"""Plans: what the gateway does with a request, and what its response headers say about that."""
+"""Plans: what the gateway does with a request, and what its response headers say about that.
 
+Each is made under a policy. The header `modelpact-policy` of a request can only make the policy
+stricter, unless the client's key allows more.
+"""
+
+from collections.abc import Collection
 from typing import Any, Final, Literal
 
 import msgspec
 
 from modelpact.catalog.facts import Price
 from modelpact.catalog.provider import Api
-from modelpact.configuration.config import Workload
+from modelpact.configuration.config import Configuration, Workload
 from modelpact.needs.requests import RequestFeatures
 from modelpact.negotiation.verdict import Answer, Diagnostic, Policy, missing_data
+from modelpact.vocabulary.errors import InputError, brief
 from modelpact.wire.headers import RawHeaders
 
 Action = Literal["forward", "carry", "refuse"]
@@ -41,6 +47,18 @@ RESPONSE_HEADERS: Final = (
 PROMPT_TOKENS_HEADER: Final = "modelpact-prompt-tokens"
 _NO_HEADERS: Final = RawHeaders()
 _MAX_HEADER_LENGTH: Final = 1_000
+POLICY_HEADER: Final = "modelpact-policy"
+_SWITCH: Final = {"off": False, "on": True}
+_SETTINGS: Final[dict[str, tuple[tuple[str, ...], dict[str, Any]]]] = {
+    "unknown": (("unknown", "unknown_in_request"), {"refuse": "refuse", "probe": "probe"}),
+    "emulate": (("emulate",), _SWITCH),
+    "params": (("unsupported_params",), {"refuse": "refuse", "drop": "drop"}),
+    "fallback": (("fallback",), _SWITCH),
+    "lossy": (("lossy",), _SWITCH),
+}
+"""The parts of the policy: the fields of each, and the words for their values, the strict first."""
+LOOSENABLE: Final = tuple(_SETTINGS)
+"""The parts of the policy that a key may allow its requests to loosen."""
 
 
 class PlanKey(msgspec.Struct, frozen=True):
@@ -169,3 +187,29 @@ def header_safe(text: str) -> str:
     if len(plain) <= _MAX_HEADER_LENGTH:
         return plain
     return f"{plain[: _MAX_HEADER_LENGTH - 3]}..."
+
+
+def configured_policy(configuration: Configuration, policy: Policy) -> Policy:
+    """Return the policy of requests: that of the configuration or a workload, and `lossy`."""
+    return msgspec.structs.replace(policy, lossy=configuration.gateway.lossy)
+
+
+def apply_policy_header(policy: Policy, header: str, loosen: Collection[str] = ()) -> Policy:
+    """Apply `modelpact-policy: emulate=off, unknown=refuse` to a policy.
+
+    Raise `InputError` where a part would become looser and is not in `loosen`.
+    """
+    for part in header.split(","):
+        name, equals, word = (text.strip().lower() for text in part.partition("="))
+        if not (name or equals):
+            continue
+        fields, words = _SETTINGS.get(name, ((), {}))
+        if word not in words:
+            known = "; ".join(f"{each}={'|'.join(words)}" for each, (_, words) in _SETTINGS.items())
+            raise InputError(f"{POLICY_HEADER}: {brief(part.strip())} is not one of {known}")
+        changed = msgspec.structs.replace(policy, **dict.fromkeys(fields, words[word]))
+        loosens = word != next(iter(words)) and changed != policy
+        if loosens and name not in loosen:
+            raise InputError(f"{POLICY_HEADER}: {name} can only be made stricter with this key")
+        policy = changed
+    return policy

@@ -15,8 +15,7 @@ from modelpact.configuration.config import Configuration, Workload
 from modelpact.conversation.anthropic import DEFAULT_MAX_TOKENS
 from modelpact.emulation.emulator import emulator_strategies
 from modelpact.gateway.plan.model_names import ModelDirectory, ModelNameResolver, ResolvedName
-from modelpact.gateway.plan.plan import Plan, PlanKey
-from modelpact.gateway.plan.policy import configured_policy
+from modelpact.gateway.plan.plan import Plan, PlanKey, configured_policy
 from modelpact.gateway.plan.sizing import encoding_of
 from modelpact.needs.need import Needs, need
 from modelpact.needs.requests import CACHE_MARKER, RequestFeatures

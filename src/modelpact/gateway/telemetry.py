@@ -22,7 +22,7 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from modelpact._version import __version__
-from modelpact.gateway.observe.observer import CallObserver, RequestObserver
+from modelpact.gateway.observers import CallObserver, RequestObserver
 from modelpact.gateway.plan.plan import Plan, header_safe
 from modelpact.gateway.plan.request_planner import PlannedRequest
 from modelpact.gateway.responses import GatewayResponse
